@@ -1,0 +1,115 @@
+# Lior. `make` prints what there is; `make run` and `make test` are all that a fresh machine needs.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+BUILD := .build
+SEED ?= 1
+FUZZ_SECONDS ?= 60
+LIOR_KILLS ?= 200
+# One value of CHECK: compare with what is committed instead of writing it.
+CHECK ?=
+
+export LIOR_SEED ?= $(SEED)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+RUNTIME := $(VENV)/.lior-runtime
+TESTING := $(VENV)/.lior-test
+PYTEST := $(BIN)/python -m pytest --hypothesis-seed=$(LIOR_SEED)
+RESULTS := $(BUILD)/conformance.json
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- Environment: a stamp is renewed only when the requirements change ---
+
+$(VENV)/.lior-python: tools/find-python.sh
+	@python=$$(bash tools/find-python.sh); \
+	if ! $(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		echo "lior: making $(VENV) with $$("$$python" --version)"; \
+		"$$python" -m venv --clear $(VENV); \
+	fi
+	@touch $@
+
+$(RUNTIME): $(VENV)/.lior-python requirements/runtime.txt requirements/build.txt pyproject.toml
+	@echo "lior: installing requirements/runtime.txt"
+	@$(BIN)/python -m pip install --quiet --requirement requirements/runtime.txt --requirement requirements/build.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TESTING): $(RUNTIME) requirements/test.txt
+	@echo "lior: installing requirements/test.txt"
+	@$(BIN)/python -m pip install --quiet --requirement requirements/test.txt
+	@touch $@
+
+.PHONY: debian
+debian:
+	@bash tools/debian-packages.sh "printf '#include <stdio.h>\n#include <dlfcn.h>\n' | gcc -E -:gcc,libc6-dev"
+
+# --- Use ---
+
+.PHONY: run
+run: $(RUNTIME) ## Install into .venv and run the demo: send, be killed, receive exactly once
+	@$(BIN)/python examples/first_steps.py
+
+# --- Checks ---
+
+.PHONY: test
+test: $(TESTING) debian ## Everything a change must pass: lint, types, tests, docs, conformance, 5 s of each fuzz target
+	@$(MAKE) check
+	@mkdir -p $(BUILD)
+	@$(PYTEST) --conformance-report=$(RESULTS) 2>&1 | tee $(BUILD)/pytest.log
+	@$(BIN)/python tools/conformance.py check $(RESULTS)
+	@$(MAKE) docs CHECK=1
+	@$(MAKE) fuzz FUZZ_SECONDS=5
+
+.PHONY: check
+check: $(TESTING) ## Lint and types only
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+.PHONY: conformance
+conformance: $(TESTING) debian ## Record which rules the tests prove (CHECK=1: compare with the record only)
+	@mkdir -p $(BUILD)
+	@code=0; $(PYTEST) --conformance-report=$(RESULTS) || code=$$?; \
+	$(BIN)/python tools/conformance.py $(if $(CHECK),check,write) $(RESULTS) && exit $$code
+
+.PHONY: docs
+docs: $(TESTING) ## Write the generated pages of docs/ and check them (CHECK=1: check only)
+	@if [ -f tools/generate_docs.py ]; then $(BIN)/python tools/generate_docs.py $(if $(CHECK),--check); fi
+	@$(if $(CHECK),:,$(PYTEST) --quiet tests/test_docs.py)
+
+.PHONY: fuzz
+fuzz: $(TESTING) ## Run each fuzz/fuzz_*.py for FUZZ_SECONDS (60)
+	@for target in fuzz/fuzz_*.py; do \
+		[ -f "$$target" ] || continue; \
+		echo "lior: $$target, $(FUZZ_SECONDS) s"; \
+		FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python "$$target"; \
+	done
+
+.PHONY: torture
+torture: $(TESTING) debian ## Long crash storms: LIOR_KILLS (200) kills in each, 5000 examples a property
+	@LIOR_KILLS=$(LIOR_KILLS) LIOR_PROFILE=long $(PYTEST) -m "torture" --timeout=3600
+
+.PHONY: bench
+bench: $(TESTING) ## Measure Lior beside its peers: ratios, each with its durability
+	@for bench in benchmarks/bench_*.py; do \
+		[ -f "$$bench" ] || { echo "lior: benchmarks/ holds no bench_*.py"; exit 1; }; \
+		echo "lior: $$bench"; \
+		$(BIN)/python "$$bench"; \
+	done
+
+.PHONY: lock
+lock: $(VENV)/.lior-python ## Resolve pyproject.toml anew into requirements/*.txt
+	@$(BIN)/python tools/lock.py
+
+.PHONY: clean
+clean: ## Remove everything that make makes
+	@rm -rf $(VENV) $(BUILD) .mypy_cache .ruff_cache .pytest_cache .hypothesis fuzz/findings
+	@find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The public library: one core, a sync face and an asyncio face."""

@@ -1,0 +1,63 @@
+"""Administration acknowledgements: when, and what is in them ([MS-MQQB] 3.1.7.15)."""
+
+from lior.message import INFINITE, Acknowledgements, Message, MessageClass, MessageSecurity, ObjectId, PrivacyLevel
+
+POSITIVE = frozenset({MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE})
+
+# Not sent unless SendInsecureNacks: they tell a stranger what exists here ([MS-MQQB] 3.1.7.15)
+INSECURE = frozenset(
+    {
+        MessageClass.NACK_BAD_DST_Q,
+        MessageClass.NACK_BAD_ENCRYPTION,
+        MessageClass.NACK_BAD_SIGNATURE,
+        MessageClass.NACK_ACCESS_DENIED,
+        MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+    }
+)
+
+_RECEIVE_NACK_BITS = 0x4000  # set in the classes that speak of what happened after arrival
+
+
+def bit_of(message_class: int) -> Acknowledgements:
+    """The bit of AcknowledgementsRequested that asks for this class."""
+    if message_class == MessageClass.ACK_REACH_QUEUE:
+        return Acknowledgements.POSITIVE_ARRIVAL
+    if message_class == MessageClass.ACK_RECEIVE:
+        return Acknowledgements.POSITIVE_RECEIVE
+    if message_class & _RECEIVE_NACK_BITS:
+        return Acknowledgements.NEGATIVE_RECEIVE
+    return Acknowledgements.NEGATIVE_ARRIVAL
+
+
+def wants_acknowledgement(message: Message, message_class: int) -> bool:
+    """An acknowledgement needs an administration queue to go to, and its own bit."""
+    return bool(message.administration_queue and message.acknowledgements_requested & bit_of(message_class))
+
+
+def acknowledgement(message: Message, message_class: MessageClass, *, insecure: bool) -> Message | None:
+    """The acknowledgement of `message`, if one is asked for and may be sent."""
+    if not wants_acknowledgement(message, message_class):
+        return None
+    if message_class in INSECURE and not insecure:
+        return None
+    ack = Message(
+        message_class=message_class.value,
+        correlation_id=message.identifier.to_bytes() if message.identifier else bytes(20),
+        response_queue=message.destination_queue,
+        delivery_guarantee=message.delivery_guarantee,
+        time_to_reach_queue=INFINITE,
+        time_to_be_received=INFINITE,
+    )
+    if message_class not in POSITIVE and not _is_encrypted(message.security):
+        ack.body = message.body
+        ack.body_type = message.body_type
+    return ack
+
+
+def _is_encrypted(security: MessageSecurity | None) -> bool:
+    return security is not None and security.privacy_level != PrivacyLevel.NONE
+
+
+def correlation_of(message: Message) -> ObjectId:
+    """The message that an acknowledgement speaks of."""
+    return ObjectId.from_bytes(message.correlation_id)

@@ -1,0 +1,308 @@
+"""Creating, changing and deleting queues ([MS-MQDMPR] 3.1.7.1.3, 3.1.7.1.4); outgoing queues by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lior.errors import (
+    IllegalPropertyValue,
+    IllegalQueuePathname,
+    NoDirectory,
+    PropertyNotAllowed,
+    QueueExists,
+    QueueNotAvailable,
+    UnsupportedOperation,
+)
+from lior.message import MessageClass
+from lior.names import PathKind, PathName, QueueSuffix, parse_path_name, private_queue_number
+from lior.queues.access import Access
+from lior.queues.change import Change, Reply
+from lior.queues.core import Core
+from lior.queues.definition import QueueProperties, QueueType
+from lior.queues.descriptor import QueueAccessType
+from lior.queues.events import OutgoingStateChanged, QueueChanged
+from lior.queues.outgoing import OutgoingQueue, OutgoingState
+from lior.queues.ports import DeleteQueue
+from lior.queues.position import State, Step
+from lior.queues.queue import HIDDEN_QUEUES, Queue
+from lior.queues.reading import Reading
+from lior.queues.removal import Removal
+from lior.security import Caller, QueueAccess, QueueManagerAccess, SecurityDescriptor, SecurityInformation
+
+
+class Administration:
+    def __init__(self, core: Core, access: Access, removal: Removal, reading: Reading) -> None:
+        self._core = core
+        self._access = access
+        self._removal = removal
+        self._reading = reading
+        self._being_created: set[str] = set()
+
+    # Create
+
+    def create(self, path: PathName | str, properties: QueueProperties, caller: Caller, reply: Reply) -> None:
+        """Answers the new Queue, which others see from then on."""
+        self._core.require_service()
+        if isinstance(path, str):
+            path = parse_path_name(path)
+        self._check_path(path)
+        properties = properties.checked()
+        key = path.local_key
+        if key in self._core.paths or key in self._being_created:
+            raise QueueExists(
+                "a queue of this name exists", where=str(path), remedy="choose another name, or open the one there is"
+            )
+        self._access.check_manager(caller, QueueManagerAccess.CREATE_QUEUE, str(path))
+        if properties.base_priority:
+            properties = properties.changed(base_priority=0)  # [MS-MQMQ] 2.3.1.6: public queues only
+        security = self._access.default_descriptor(caller, properties.security)
+        queue = self._build(path, properties.changed(security=security))
+        change = Change()
+        self._being_created.add(key)
+        assert queue.journal is not None
+        change.operations += [queue.definition(), queue.journal.definition()]
+        change.then(self._created, queue, key)
+        change.otherwise(self._not_created, queue, key)
+        change.answer(reply, queue)
+        self._core.submit(change)
+
+    def _check_path(self, path: PathName) -> None:
+        if path.kind is PathKind.PUBLIC:
+            raise NoDirectory(
+                "public queues are published in a directory service, and this queue manager has none",
+                where=str(path),
+                remedy=rf"create a private queue: .\private$\{path.queue}",
+            )
+        if path.kind is PathKind.SYSTEM or path.subqueue or path.suffix is not QueueSuffix.NONE:
+            raise IllegalQueuePathname(
+                "system queues, journals and subqueues are not created by hand",
+                where=str(path),
+                remedy="a subqueue is made when it is opened, a journal with its queue",
+            )
+        if not self._core.local.is_local(path.computer):
+            raise IllegalQueuePathname(
+                f"{path.computer} is another computer",
+                where=str(path),
+                remedy=rf"create it there, or write .\private$\{path.queue}",
+            )
+
+    def _build(self, path: PathName, properties: QueueProperties) -> Queue:
+        core = self._core
+        now = int(core.clock.wall())
+        number = self._free_number(path)
+        spelled = str(path)[len(path.computer) + 1 :]
+        queue = Queue(
+            core.take_queue_id(),
+            QueueType.PRIVATE,
+            spelled,
+            properties,
+            identifier=core.ids.guid(),
+            path=path.with_computer(core.properties.computer_name),
+            private_number=number,
+            create_time=now,
+            modify_time=now,
+            cache=core.cache,
+        )
+        queue.journal = make_journal(core, queue)
+        core.private_numbers[number] = queue
+        return queue
+
+    def _free_number(self, path: PathName) -> int:
+        """The number the name suggests, or the next free one (DM-084)."""
+        number = private_queue_number(str(path))
+        while number in self._core.private_numbers or number == 0:
+            number = (number + 1) & 0xFFFFFFFF
+        return number
+
+    def _created(self, queue: Queue, key: str) -> None:
+        self._being_created.discard(key)
+        queue.mark_persisted()
+        register(self._core, queue)
+        self._core.emit(QueueChanged(queue, "created"))
+
+    def _not_created(self, queue: Queue, key: str) -> None:
+        self._being_created.discard(key)
+        del self._core.private_numbers[queue.private_number]
+
+    # Change
+
+    def set_properties(self, queue: Queue, changes: dict[str, Any], caller: Caller, reply: Reply) -> None:
+        self._core.require_service()
+        self._require_ordinary(queue, "change")
+        self._access.check_queue(caller, queue, QueueAccess.SET_QUEUE_PROPERTIES)
+        unknown = set(changes) - set(QueueProperties.__dataclass_fields__)
+        if unknown:
+            raise IllegalPropertyValue(f"unknown property {sorted(unknown)[0]}", where=queue.name)
+        for fixed in ("transactional", "security"):
+            if fixed in changes and changes[fixed] != getattr(queue.properties, fixed):
+                remedy = "set_security changes rights" if fixed == "security" else "create another queue and move over"
+                raise PropertyNotAllowed(f"{fixed} cannot be changed so", where=queue.name, remedy=remedy)
+        if not queue.is_system:
+            changes = {**changes, "base_priority": 0}
+        self._change(queue, queue.properties.changed(**changes), reply)
+
+    def set_security(
+        self, queue: Queue, information: int, descriptor: SecurityDescriptor, caller: Caller, reply: Reply
+    ) -> None:
+        self._core.require_service()
+        self._require_ordinary(queue, "change the rights of")
+        wanted = 0
+        if information & (SecurityInformation.OWNER | SecurityInformation.GROUP):
+            wanted |= QueueAccess.TAKE_OWNERSHIP
+        if information & (SecurityInformation.DACL | SecurityInformation.SACL):
+            wanted |= QueueAccess.CHANGE_PERMISSIONS
+        self._access.check_queue(caller, queue, wanted)
+        merged = self._access.descriptor_of(queue).merge(descriptor, information)
+        self._change(queue, queue.properties.changed(security=merged), reply)
+
+    def get_security(self, queue: Queue, information: int, caller: Caller) -> SecurityDescriptor:
+        self._access.check_queue(caller, queue, QueueAccess.GET_PERMISSIONS)
+        return self._access.descriptor_of(queue).select(information)
+
+    def _change(self, queue: Queue, properties: QueueProperties, reply: Reply) -> None:
+        before = (queue.properties, queue.modify_time)
+        queue.properties = properties
+        queue.modify_time = int(self._core.clock.wall())
+        change = Change()
+        change.operations.append(queue.definition())
+        change.otherwise(self._restore, queue, *before)
+        change.then(self._core.emit, QueueChanged(queue, "changed"))
+        change.answer(reply)
+        self._core.submit(change)
+
+    def _restore(self, queue: Queue, properties: QueueProperties, modify_time: int) -> None:
+        queue.properties, queue.modify_time = properties, modify_time
+
+    def _require_ordinary(self, queue: Queue, what: str) -> None:
+        if queue.is_system or queue.parent is not None or isinstance(queue, OutgoingQueue):
+            raise UnsupportedOperation(f"cannot {what} a system queue, journal or subqueue", where=queue.name)
+
+    # Purge and delete
+
+    def purge(self, queue: Queue, caller: Caller, reply: Reply) -> None:
+        self._core.require_service()
+        self._access.check_open(caller, queue, QueueAccessType.RECEIVE)
+        outgoing = isinstance(queue, OutgoingQueue)
+        reason = MessageClass.NACK_DELETED if outgoing else MessageClass.NACK_Q_PURGED
+        self._removal.purge(queue, reason, reply)
+
+    def delete(self, queue: Queue, caller: Caller, reply: Reply) -> None:
+        """Every message goes with NackQueueDeleted, locked ones too; then the queue, its subqueues and
+        its journal, in one change with the last of them."""
+        self._core.require_service()
+        self._require_ordinary(queue, "delete")
+        self._access.check_queue(caller, queue, QueueAccess.DELETE_QUEUE)
+        family = [*queue.subqueues.values(), queue]
+        for member in family:
+            self._removal.purge(member, MessageClass.NACK_Q_DELETED, None)
+        change = Change()
+        for member in family:
+            for position in member.locked_positions():
+                if not isinstance(position.owner, Change):
+                    self._removal.stage(change, position, MessageClass.NACK_Q_DELETED)
+        assert queue.journal is not None
+        for member in (*family, queue.journal):
+            change.operations.append(DeleteQueue(member.queue_id))
+            self._detach(member)
+        del self._core.paths[queue.name.casefold()]
+        change.then(self._deleted, queue)
+        change.otherwise(self._not_deleted, queue)
+        change.answer(reply)
+        self._core.submit(change)
+
+    def _detach(self, queue: Queue) -> None:
+        """Nobody gets at the queue from here on; who waits learns it now."""
+        queue.deleted = True
+        for descriptor in queue.descriptors:
+            for wait in list(queue.waiters):
+                if wait.descriptor is descriptor:
+                    queue.waiters.remove(wait)
+                    wait.give_up(_gone(queue))
+            descriptor.queue = None
+        queue.descriptors.clear()
+
+    def _deleted(self, queue: Queue) -> None:
+        core = self._core
+        for member in (*queue.subqueues.values(), queue.journal, queue):
+            if member is None:
+                continue
+            core.count_bytes(member, -member.total_bytes)
+            member.total_bytes = 0
+            for position in list(member.positions.values()):
+                if position.state is State.AVAILABLE:
+                    member.lock(position, self)
+                if position.state is not State.DELETED and position.state is not State.STAGED:
+                    position.step(Step.DELETE)
+            member.positions.clear()
+            core.queues.pop(member.queue_id, None)
+            core.identifiers.pop(member.identifier, None)
+        core.private_numbers.pop(queue.private_number, None)
+        core.emit(QueueChanged(queue, "deleted"))
+
+    def _not_deleted(self, queue: Queue) -> None:
+        for member in (*queue.subqueues.values(), queue.journal, queue):
+            if member is not None:
+                member.deleted = False
+        self._core.paths[queue.name.casefold()] = queue
+
+    # Outgoing queues
+
+    def pause(self, queue: OutgoingQueue, caller: Caller, reply: Reply) -> None:
+        """[MS-MQDMPR] 3.1.4.14. The hold survives a restart."""
+        self._hold(queue, OutgoingState.ON_HOLD, caller, reply)
+
+    def resume(self, queue: OutgoingQueue, caller: Caller, reply: Reply) -> None:
+        """[MS-MQDMPR] 3.1.4.15"""
+        if queue.state is OutgoingState.ON_HOLD:
+            self._hold(queue, OutgoingState.INACTIVE, caller, reply)
+        else:
+            reply.set_result(None)
+
+    def _hold(self, queue: OutgoingQueue, state: OutgoingState, caller: Caller, reply: Reply) -> None:
+        self._core.require_service()
+        self._access.check_manager(caller, QueueManagerAccess.SET_PROPERTIES, queue.name)
+        before = queue.state
+        change = Change()
+        if queue.change_state(state):
+            if queue.persisted:
+                change.operations.append(queue.definition())
+            change.then(self._core.emit, OutgoingStateChanged(queue, state.value))
+            change.otherwise(setattr, queue, "state", before)
+        change.answer(reply)
+        self._core.submit(change)
+
+
+def make_journal(core: Core, queue: Queue) -> Queue:
+    """The journal of a queue; its quota is the queue's JournalQuota."""
+    return Queue(
+        core.take_queue_id(),
+        QueueType.JOURNAL,
+        f"{queue.name};JOURNAL",
+        QueueProperties(quota=queue.properties.journal_quota),
+        identifier=core.ids.guid(),
+        path=None if queue.path is None else queue.path.journal(),
+        create_time=queue.create_time,
+        parent=queue,
+        cache=core.cache,
+    )
+
+
+def register(core: Core, queue: Queue) -> None:
+    """Put a queue and its journal where names and ids find them."""
+    core.queues[queue.queue_id] = queue
+    core.paths[queue.name.casefold()] = queue
+    core.identifiers[queue.identifier] = queue
+    if queue.private_number:
+        core.private_numbers[queue.private_number] = queue
+    if queue.journal is not None:
+        queue.journal.mark_persisted()
+        core.queues[queue.journal.queue_id] = queue.journal
+
+
+def is_hidden(queue: Queue) -> bool:
+    """Order and notification queues: the protocols' own, not for applications (DM-011)."""
+    return queue.kind is QueueType.SYSTEM and queue.name.rpartition("\\")[2].casefold() in HIDDEN_QUEUES
+
+
+def _gone(queue: Queue) -> QueueNotAvailable:
+    return QueueNotAvailable("the queue was deleted while the read waited", where=queue.name)

@@ -1,0 +1,57 @@
+"""A change: the store operations of one atomic batch, and what follows when it is on disk.
+
+The order is fixed: commit, then visible, then wake readers, then answer. Everything after the commit is a
+step added with `then`; what undoes the change in memory when the commit fails is added with `otherwise`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from lior.errors import LiorError
+from lior.queues.ports import Operation
+
+
+class Reply(Protocol):
+    """Where an answer goes, exactly once. An asyncio.Future is one."""
+
+    def set_result(self, value: Any, /) -> None: ...
+
+    def set_exception(self, error: LiorError, /) -> None: ...
+
+
+class Change:
+    __slots__ = ("_otherwise", "_refused", "_then", "operations", "ordered")
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.ordered = False  # nothing to store, but must not overtake changes that are waiting
+        self._refused: list[Reply] = []
+        self._then: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._otherwise: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+
+    @property
+    def has_steps(self) -> bool:
+        return bool(self._then)
+
+    def then(self, step: Callable[..., None], *arguments: Any) -> None:
+        self._then.append((step, arguments))
+
+    def otherwise(self, step: Callable[..., None], *arguments: Any) -> None:
+        self._otherwise.append((step, arguments))
+
+    def answer(self, reply: Reply, value: Any = None) -> None:
+        """The last step: tell the caller."""
+        self._then.append((reply.set_result, (value,)))
+        self._refused.append(reply)
+
+    def finish(self) -> None:
+        """The commit returned."""
+        for step, arguments in self._then:
+            step(*arguments)
+
+    def fail(self, error: LiorError) -> None:
+        """The commit failed: undo in reverse order, answer last."""
+        for step, arguments in reversed(self._otherwise):
+            step(*arguments)
+        for reply in self._refused:
+            reply.set_exception(error)

@@ -1,0 +1,58 @@
+"""Numbers that never repeat, across crashes too: reserved in blocks that are durable before use."""
+
+from typing import Final
+
+from lior.queues.change import Change
+from lior.queues.ports import PutState
+
+COUNTER: Final = "counter"
+BLOCK: Final = 1 << 16
+
+
+class Counter:
+    """[MS-MQDMPR] 3.1.1.1 SequentialID and the ordinals of message identifiers.
+
+    Numbers below `reserved` may be used at once. `next` starts a new reservation when half a block is
+    left, and when a number is beyond what is on disk it makes the caller's change carry the reservation.
+    """
+
+    __slots__ = ("_asked", "_bits", "_last", "name", "reserved")
+
+    def __init__(self, name: str, reserved: int, bits: int) -> None:
+        self.name = name
+        self.reserved = reserved  # on disk: after a crash the count goes on from here
+        self._asked = reserved
+        self._last = reserved
+        self._bits = bits
+
+    @property
+    def last(self) -> int:
+        return self._last
+
+    def reserve(self, change: Change) -> None:
+        """Add the reservation of one more block to a change."""
+        self._asked += BLOCK
+        change.operations.append(PutState(COUNTER, self.name, self._asked.to_bytes(16, "little")))
+        change.then(self._granted, self._asked)
+        change.otherwise(self._lost)
+
+    def _granted(self, limit: int) -> None:
+        self.reserved = max(self.reserved, limit)
+
+    def _lost(self) -> None:
+        self._asked = self.reserved
+
+    def wants_reservation(self) -> bool:
+        return self._asked - self._last < BLOCK // 2
+
+    def next(self, change: Change) -> int:
+        self._last += 1
+        if self._last > self.reserved:
+            if self._last > self._asked:
+                self.reserve(change)
+            change.ordered = True  # behind the change that carries the reservation
+        return self._last & ((1 << self._bits) - 1)
+
+
+def stored_limit(value: bytes | None) -> int:
+    return 0 if value is None else int.from_bytes(value, "little")

@@ -1,0 +1,134 @@
+"""What an opener holds: descriptors ([MS-MQDMPR] 3.1.1.16) and their cursors ([MS-MQDMPR] 3.2)."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING
+
+from lior.errors import AccessDenied, QueueNotAvailable
+from lior.queues.queue import START, Queue
+
+if TYPE_CHECKING:
+    from lior.names import FormatName
+    from lior.security import Caller
+
+
+class QueueAccessType(IntEnum):
+    """[MS-MQDMPR] 3.1.1.17, with the numbers of the API."""
+
+    RECEIVE = 0x01
+    SEND = 0x02
+    MOVE = 0x04
+    PEEK = 0x20
+    RECEIVE_ADMIN = 0x81
+    PEEK_ADMIN = 0xA0
+
+
+class QueueShareMode(IntEnum):
+    DENY_NONE = 0
+    DENY_RECEIVE = 1
+
+
+class RemoteReadState(Enum):
+    NONE = "none"
+    OPENED = "opened"
+    READY_FOR_READ = "ready for read"
+
+
+class MessageSeekAction(Enum):
+    FIRST = "first"
+    PREVIOUS = "previous"
+    CURRENT = "current"
+    NEXT = "next"
+    LAST = "last"
+
+
+class CursorState(Enum):
+    UNREAD = "unread"
+    WAIT_RECEIVE = "wait receive"
+    WAIT_PEEK = "wait peek"
+    READ = "read"
+
+
+RECEIVE_ACCESS = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN})
+PEEK_ACCESS = RECEIVE_ACCESS | {QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN}
+SEND_ACCESS = frozenset({QueueAccessType.SEND})
+MOVE_SOURCE_ACCESS = RECEIVE_ACCESS | {QueueAccessType.MOVE}
+MOVE_TARGET_ACCESS = frozenset({QueueAccessType.MOVE})
+ADMIN_ACCESS = frozenset({QueueAccessType.RECEIVE_ADMIN, QueueAccessType.PEEK_ADMIN})
+
+
+class Cursor:
+    """A place in a queue. It holds a lookup id, not a message: next is the first one above it."""
+
+    __slots__ = ("descriptor", "handle", "key", "state")
+
+    def __init__(self, handle: int, descriptor: OpenQueueDescriptor) -> None:
+        self.handle = handle
+        self.descriptor = descriptor
+        self.key = START
+        self.state = CursorState.UNREAD
+
+
+class OpenQueueDescriptor:
+    __slots__ = (
+        "access",
+        "caller",
+        "children",
+        "closed",
+        "context_value",
+        "cursors",
+        "format_name",
+        "handle",
+        "queue",
+        "remote_read_state",
+        "share",
+    )
+
+    def __init__(
+        self,
+        handle: int,
+        queue: Queue | None,
+        format_name: FormatName,
+        access: QueueAccessType,
+        share: QueueShareMode,
+        caller: Caller,
+        children: tuple[OpenQueueDescriptor, ...] = (),
+    ) -> None:
+        if children and (access is not QueueAccessType.SEND or queue is not None):
+            raise AssertionError("a descriptor of several queues only sends and has no queue of its own")
+        self.handle = handle
+        self.context_value = handle
+        self.queue = queue
+        self.format_name = format_name
+        self.access = access
+        self.share = share
+        self.caller = caller
+        self.children = children
+        self.cursors: dict[int, Cursor] = {}
+        self.remote_read_state = RemoteReadState.NONE
+        self.closed = False
+
+    @property
+    def multiple(self) -> bool:
+        return bool(self.children)
+
+    def live_queue(self) -> Queue:
+        """The queue, or 0xC00E004B when it was deleted under the descriptor."""
+        if self.queue is None:
+            raise QueueNotAvailable(
+                "the queue behind this handle was deleted",
+                where=str(self.format_name),
+                remedy="close the handle and open the queue again",
+            )
+        return self.queue
+
+    def require(self, allowed: frozenset[QueueAccessType], doing: str) -> Queue:
+        """The queue, if the access mode it was opened with allows the operation."""
+        if self.access not in allowed:
+            raise AccessDenied(
+                f"cannot {doing}: the queue was opened with access {self.access.name.lower()}",
+                where=str(self.format_name),
+                remedy=f"open it with access {' or '.join(sorted(a.name.lower() for a in allowed))}",
+            )
+        return self.live_queue()

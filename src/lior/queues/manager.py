@@ -1,0 +1,407 @@
+"""The queue manager: one object that every protocol adapter, the library and the console call.
+
+It holds no rules of its own; each call goes to the part that has them. Calls change memory at once and the
+store through changes that the engine commits (`take_pending`, `committed`, `failed`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from lior.errors import QueueNotFound, ServiceNotAvailable
+from lior.message import INFINITE, Message
+from lior.names import FormatName, LocalNames, MultipleName, PathName, parse_format_name, parse_path_name
+from lior.queues.access import Access
+from lior.queues.administration import Administration
+from lior.queues.change import Change, Reply
+from lior.queues.core import Clock, Core
+from lior.queues.definition import QueueManagerProperties, QueueProperties
+from lior.queues.descriptor import (
+    Cursor,
+    MessageSeekAction,
+    OpenQueueDescriptor,
+    QueueAccessType,
+    QueueShareMode,
+)
+from lior.queues.events import (
+    ConnectivityChanged,
+    Event,
+    MessageAwaitsTransfer,
+    QueueManagerStarted,
+    QueueManagerStopped,
+)
+from lior.queues.moving import Moving
+from lior.queues.opening import Opening
+from lior.queues.outgoing import OutgoingQueue, dispatch_order
+from lior.queues.ports import Ids, PutState, Store, TransactionOutcomes
+from lior.queues.queue import Queue
+from lior.queues.reading import Reading, TwoPhaseRead
+from lior.queues.removal import Removal
+from lior.queues.routing import Routing
+from lior.queues.sending import Sending
+from lior.queues.startup import QUEUE_MANAGER, load
+from lior.queues.transaction import Transaction
+from lior.queues.transactions import Transactions
+from lior.security import Caller, SecurityDescriptor
+
+
+class QueueManagerState(Enum):
+    STOPPED = "stopped"
+    INITIALIZING = "initializing"
+    READY = "ready"
+    STOPPING = "stopping"
+
+
+class QueueManager:
+    """[MS-MQDMPR] 3.1.1.1; one instance for a data directory, shared by everything in the process."""
+
+    def __init__(
+        self,
+        properties: QueueManagerProperties,
+        local: LocalNames,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        *,
+        cache_bytes: int = 64 << 20,
+    ) -> None:
+        self.core = Core(properties, local, store, clock, ids, cache_bytes=cache_bytes)
+        self.state = QueueManagerState.STOPPED
+        self.routing = Routing(self.core)
+        self.access = Access(self.core)
+        self.sending = Sending(self.core, self.routing)
+        self.removal = Removal(self.core, self.routing, self.sending)
+        self.reading = Reading(self.core, self.sending, self.removal)
+        self.moving = Moving(self.core, self.sending, self.removal)
+        self.transactions = Transactions(self.core, self.sending, self.removal, self.moving, self.reading)
+        self.opening = Opening(self.core, self.routing, self.access, self.reading, self.moving)
+        self.administration = Administration(self.core, self.access, self.removal, self.reading)
+
+    # Life
+
+    def start(self, outcomes: TransactionOutcomes | None = None) -> None:
+        """[MS-MQDMPR] 3.1.3: load, decide what can be decided, expire what is overdue; then serve."""
+        self.state = QueueManagerState.INITIALIZING
+        load(self.core, self.transactions, self.sending)
+        for transaction in self.transactions.in_doubt() if outcomes is not None else ():
+            self._decide(transaction, outcomes)
+        while self.removal.expire_due():
+            pass
+        self.state = QueueManagerState.READY
+        self.core.emit(QueueManagerStarted(self.core.properties.identifier))
+        for queue in self.dispatchable():
+            self.core.emit(MessageAwaitsTransfer(queue))
+
+    def _decide(self, transaction: Transaction, outcomes: TransactionOutcomes | None) -> None:
+        outcome = None if outcomes is None else outcomes.outcome(transaction.identifier)
+        if outcome is True:
+            self.transactions.commit(transaction.identifier, _Nobody())
+        elif outcome is False:
+            self.transactions.abort(transaction.identifier, _Nobody())
+
+    def stop(self) -> None:
+        """End what waits. The engine commits what is pending after this."""
+        if self.state is not QueueManagerState.READY:
+            return
+        self.state = QueueManagerState.STOPPING
+        for descriptor in list(self.opening.descriptors.values()):
+            if not descriptor.closed:
+                self.opening.close(descriptor)
+        self.state = QueueManagerState.STOPPED
+        self.core.emit(QueueManagerStopped(self.core.properties.identifier))
+
+    def _require_ready(self) -> None:
+        if self.state is not QueueManagerState.READY:
+            raise ServiceNotAvailable(
+                f"the queue manager is {self.state.value}", remedy="start it, or wait until it is ready"
+            )
+
+    def subscribe(self, listener: Callable[[Event], None]) -> None:
+        self.core.listeners.append(listener)
+
+    # The engine's side
+
+    def take_pending(self) -> list[Change]:
+        return self.core.take_pending()
+
+    def committed(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            change.finish()
+        self._top_up_counters()
+
+    def failed(self, changes: Iterable[Change], error: Exception) -> None:
+        from lior.errors import LiorError, StoreUnusable
+
+        known = error if isinstance(error, LiorError) else StoreUnusable(str(error), where="store")
+        self.core.storage_failed(changes, known)
+
+    def _top_up_counters(self) -> None:
+        for counter in (self.core.lookup_ids, self.core.ordinals):
+            if counter.wants_reservation() and self.core.broken is None:
+                change = Change()
+                counter.reserve(change)
+                self.core.submit(change)
+
+    def next_wait_deadline(self) -> float | None:
+        """On the monotonic clock: when a waiting read times out."""
+        return self.core.waits.deadline()
+
+    def next_expiry(self) -> float | None:
+        """On the wall clock: when a message expires."""
+        return self.core.expiries.next()
+
+    def tick(self) -> None:
+        """Do what is due now."""
+        self.core.waits.expire(self.core.clock.monotonic())
+        while self.removal.expire_due():
+            pass
+
+    # Queues
+
+    def create_queue(self, path: PathName | str, properties: QueueProperties, caller: Caller, reply: Reply) -> None:
+        self._require_ready()
+        self.administration.create(path, properties, caller, reply)
+
+    def delete_queue(self, queue: Queue, caller: Caller, reply: Reply) -> None:
+        self._require_ready()
+        self.administration.delete(queue, caller, reply)
+
+    def set_queue_properties(self, queue: Queue, changes: dict[str, Any], caller: Caller, reply: Reply) -> None:
+        self._require_ready()
+        self.administration.set_properties(queue, changes, caller, reply)
+
+    def set_queue_security(
+        self, queue: Queue, information: int, descriptor: SecurityDescriptor, caller: Caller, reply: Reply
+    ) -> None:
+        self._require_ready()
+        self.administration.set_security(queue, information, descriptor, caller, reply)
+
+    def purge(self, queue: Queue, caller: Caller, reply: Reply) -> None:
+        self._require_ready()
+        self.administration.purge(queue, caller, reply)
+
+    def find_queue(self, name: str | PathName | FormatName) -> Queue:
+        """By path name, format name, or the text of either."""
+        self._require_ready()
+        queue = self._find(name)
+        if queue is None or queue.deleted:
+            raise QueueNotFound("there is no such queue here", where=str(name), remedy="see: lior queue list")
+        return queue
+
+    def _find(self, name: str | PathName | FormatName) -> Queue | None:
+        if isinstance(name, str):
+            name = parse_format_name(name) if "=" in name else parse_path_name(name)
+        if isinstance(name, PathName):
+            if not self.core.local.is_local(name.computer):
+                return None
+            return self._by_path(name)
+        return None if isinstance(name, MultipleName) else self.routing.find(name)
+
+    def _by_path(self, path: PathName) -> Queue | None:
+        queue = self.core.paths.get(path.without_subqueue().without_suffix().local_key)
+        if queue is None:
+            return None
+        if path.subqueue:
+            return queue.subqueues.get(path.subqueue.casefold())
+        return queue.journal if path.suffix.name == "JOURNAL" and not queue.is_system else queue
+
+    # Handles
+
+    def open(
+        self,
+        name: FormatName | str,
+        access: QueueAccessType,
+        share: QueueShareMode = QueueShareMode.DENY_NONE,
+        *,
+        caller: Caller,
+    ) -> OpenQueueDescriptor:
+        self._require_ready()
+        return self.opening.open(name, access, share, caller)
+
+    def close(self, descriptor: OpenQueueDescriptor) -> None:
+        self.opening.close(descriptor)
+
+    def open_cursor(self, descriptor: OpenQueueDescriptor) -> Cursor:
+        self._require_ready()
+        return self.reading.open_cursor(descriptor)
+
+    def close_cursor(self, cursor: Cursor) -> None:
+        self.reading.close_cursor(cursor)
+
+    # Messages
+
+    def send(
+        self, descriptor: OpenQueueDescriptor, message: Message, reply: Reply, transaction: Transaction | None = None
+    ) -> None:
+        self._require_ready()
+        self.sending.send(descriptor, message, transaction, reply)
+
+    def receive(
+        self,
+        descriptor: OpenQueueDescriptor,
+        reply: Reply,
+        *,
+        timeout_ms: int = INFINITE,
+        cursor: Cursor | None = None,
+        transaction: Transaction | None = None,
+        two_phase: bool = False,
+        tag: Any = None,
+    ) -> None:
+        self._require_ready()
+        self.reading.receive(
+            descriptor,
+            reply,
+            timeout_ms=timeout_ms,
+            cursor=cursor,
+            transaction=transaction,
+            two_phase=two_phase,
+            tag=tag,
+        )
+
+    def receive_end(self, read: TwoPhaseRead, reply: Reply, *, delete: bool) -> None:
+        self._require_ready()
+        self.reading.end(read, reply, delete=delete)
+
+    def peek(
+        self,
+        descriptor: OpenQueueDescriptor,
+        reply: Reply,
+        *,
+        timeout_ms: int = INFINITE,
+        cursor: Cursor | None = None,
+        tag: Any = None,
+    ) -> None:
+        self._require_ready()
+        self.reading.peek(descriptor, reply, timeout_ms=timeout_ms, cursor=cursor, tag=tag)
+
+    def peek_next(
+        self,
+        descriptor: OpenQueueDescriptor,
+        reply: Reply,
+        *,
+        cursor: Cursor,
+        timeout_ms: int = INFINITE,
+        tag: Any = None,
+    ) -> None:
+        self._require_ready()
+        self.reading.peek_next(descriptor, reply, cursor=cursor, timeout_ms=timeout_ms, tag=tag)
+
+    def read_by_lookup(
+        self,
+        descriptor: OpenQueueDescriptor,
+        reply: Reply,
+        *,
+        lookup_id: int = 0,
+        action: MessageSeekAction = MessageSeekAction.CURRENT,
+        peek: bool = False,
+        transaction: Transaction | None = None,
+        two_phase: bool = False,
+        allow_peek: bool = False,
+    ) -> None:
+        self._require_ready()
+        self.reading.read_by_lookup(
+            descriptor,
+            reply,
+            lookup_id=lookup_id,
+            action=action,
+            peek=peek,
+            transaction=transaction,
+            two_phase=two_phase,
+            allow_peek=allow_peek,
+        )
+
+    def move(
+        self,
+        source: OpenQueueDescriptor,
+        lookup_id: int,
+        target: OpenQueueDescriptor,
+        reply: Reply,
+        transaction: Transaction | None = None,
+    ) -> None:
+        self._require_ready()
+        self.moving.move(source, lookup_id, target, transaction, reply)
+
+    def reject(
+        self, descriptor: OpenQueueDescriptor, lookup_id: int, transaction: Transaction, reply: Reply
+    ) -> None:
+        self._require_ready()
+        self.moving.reject(descriptor, lookup_id, transaction, reply)
+
+    def cancel(self, queue: Queue, tag: Any) -> None:
+        self.reading.cancel(queue, tag)
+
+    # Transactions
+
+    def begin(self, identifier: UUID | None = None, *, single_phase: bool = True) -> Transaction:
+        self._require_ready()
+        return self.transactions.begin(identifier, single_phase=single_phase)
+
+    def prepare(self, identifier: UUID, reply: Reply, *, single_phase: bool = False) -> None:
+        self._require_ready()
+        self.transactions.prepare(identifier, reply, single_phase=single_phase)
+
+    def commit(self, identifier: UUID, reply: Reply) -> None:
+        self._require_ready()
+        self.transactions.commit(identifier, reply)
+
+    def abort(self, identifier: UUID, reply: Reply) -> None:
+        self._require_ready()
+        self.transactions.abort(identifier, reply)
+
+    # The queue manager itself
+
+    def set_online(self, active: bool, reply: Reply) -> None:
+        """[MS-MQDMPR] 3.1.4.12, 3.1.4.13: offline stops the network, local queues go on."""
+        before = self.core.properties.connection_active
+        self.core.properties.connection_active = active
+        change = Change()
+        if before is not active:
+            self._save(change, connection_active=before)
+            change.then(self.core.emit, ConnectivityChanged(active))
+        change.answer(reply)
+        self.core.submit(change)
+
+    def set_manager_properties(self, changes: dict[str, Any], caller: Caller, reply: Reply) -> None:
+        from lior.security import QueueManagerAccess
+
+        self._require_ready()
+        self.access.check_manager(caller, QueueManagerAccess.SET_PROPERTIES, "queue manager")
+        properties = self.core.properties
+        before = {name: getattr(properties, name) for name in changes}
+        for name, value in changes.items():
+            setattr(properties, name, value)
+        properties.modify_time = int(self.core.clock.wall())
+        if "hardened_security" in changes:
+            for queue in self.core.outgoing.values():
+                queue.follow_hardened_security(properties.hardened_security)
+        change = Change()
+        self._save(change, **before)
+        change.answer(reply)
+        self.core.submit(change)
+
+    def _save(self, change: Change, **before: Any) -> None:
+        value = json.dumps(self.core.properties.to_json()).encode()
+        change.operations.append(PutState(QUEUE_MANAGER, "properties", value))
+        for name, old in before.items():
+            change.otherwise(setattr, self.core.properties, name, old)
+
+    def dispatchable(self) -> list[OutgoingQueue]:
+        """The outgoing queues with something to send now, most urgent first (DM-122)."""
+        return dispatch_order(self.core.outgoing.values(), self.core.properties.connection_active)
+
+    def active_queues(self) -> list[Queue]:
+        return [queue for queue in self.core.queues.values() if queue.active]
+
+
+class _Nobody:
+    """A reply that nobody waits for."""
+
+    def set_result(self, value: Any) -> None:
+        pass
+
+    def set_exception(self, error: Exception) -> None:
+        pass

@@ -1,0 +1,220 @@
+"""Queues of messages on their way to other queue managers ([MS-MQDMPR] 3.1.1.3 to 3.1.1.5)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any, Final
+from uuid import UUID
+
+from lior.errors import InvalidParameter
+from lior.names import DirectName, MulticastName, SingleName
+from lior.queues.definition import QueueProperties, QueueType
+from lior.queues.ports import PutQueue
+from lior.queues.queue import Queue
+
+HISTORY: Final = 32  # connection attempts remembered for each outgoing queue
+
+
+class OutgoingState(Enum):
+    CONNECTED = "CONNECTED"
+    DISCONNECTED = "DISCONNECTED"
+    DISCONNECTING = "DISCONNECTING"
+    INACTIVE = "INACTIVE"
+    LOCKED = "LOCKED"
+    NEED_VALIDATION = "NEED VALIDATION"
+    WAITING = "WAITING"
+    ON_HOLD = "ONHOLD"
+
+
+S = OutgoingState
+# The changes of state that the data model and the transfer protocols ask for; others are defects.
+TRANSITIONS: Final[dict[OutgoingState, frozenset[OutgoingState]]] = {
+    S.INACTIVE: frozenset({S.WAITING, S.NEED_VALIDATION, S.CONNECTED, S.DISCONNECTED, S.ON_HOLD, S.LOCKED}),
+    S.WAITING: frozenset({S.INACTIVE, S.NEED_VALIDATION, S.CONNECTED, S.DISCONNECTED, S.ON_HOLD, S.LOCKED}),
+    S.NEED_VALIDATION: frozenset({S.WAITING, S.INACTIVE, S.CONNECTED, S.DISCONNECTED, S.ON_HOLD, S.LOCKED}),
+    S.CONNECTED: frozenset({S.DISCONNECTING, S.DISCONNECTED, S.INACTIVE, S.WAITING, S.ON_HOLD, S.LOCKED}),
+    S.DISCONNECTING: frozenset({S.DISCONNECTED, S.INACTIVE, S.WAITING, S.ON_HOLD, S.LOCKED}),
+    S.DISCONNECTED: frozenset({S.INACTIVE, S.WAITING, S.NEED_VALIDATION, S.CONNECTED, S.ON_HOLD, S.LOCKED}),
+    S.ON_HOLD: frozenset({S.INACTIVE, S.LOCKED}),
+    S.LOCKED: frozenset({S.WAITING}),
+}
+
+
+class ConnectionStatus(IntEnum):
+    """[MS-MQMQ] 2.3.12.25"""
+
+    IN_PROGRESS = 0x00000000
+    ESTABLISH_PACKET_RECEIVED = 0x00000001
+    READY = 0x00000002
+    UNKNOWN_FAILURE = 0x80000000
+    PING_FAILURE = 0x80000001
+    CREATE_SOCKET_FAILURE = 0x80000002
+    BIND_SOCKET_FAILURE = 0x80000003
+    CONNECT_SOCKET_FAILURE = 0x80000004
+    TCP_NOT_ENABLED = 0x80000005
+    SEND_FAILURE = 0x80000006
+    NOT_READY_FAILURE = 0x80000007
+    DNS_FAILURE = 0x80000008
+    COULD_NOT_VALIDATE_SERVER_CERTIFICATE = 0x80000009
+    CONNECTION_LIMIT = 0x8000000A
+    CONNECTION_REFUSED = 0x8000000B
+    NO_DIRECTORY_SERVER = 0x8000000C
+    LOW_MEMORY = 0x8000000D
+
+
+@dataclass(slots=True, frozen=True)
+class ConnectionHistoryEntry:
+    status: ConnectionStatus
+    time: float
+    error: int = 0
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class SequenceInfo:
+    """SEQUENCE_INFO ([MS-MQMQ] 2.2.5)"""
+
+    sequence_id: int = 0
+    sequence_number: int = 0
+    previous_number: int = 0
+
+
+@dataclass(slots=True)
+class OutgoingTransferInfo:
+    """Where the exactly-once stream stands ([MS-MQDMPR] 3.1.1.4)."""
+
+    eod_first_non_ack: SequenceInfo = field(default_factory=SequenceInfo)
+    eod_last_ack: SequenceInfo = field(default_factory=SequenceInfo)
+    eod_last_non_ack: SequenceInfo = field(default_factory=SequenceInfo)
+    eod_next_seq: SequenceInfo = field(default_factory=SequenceInfo)
+    eod_last_ack_count: int = 0
+    eod_no_ack_count: int = 0
+    eod_no_read_count: int = 0
+    eod_resend_count: int = 0
+    eod_resend_interval: int = 0  # seconds
+    eod_resend_time: float = 0.0
+    eod_last_ack_time: float = 0.0
+
+
+@dataclass(slots=True)
+class IncomingTransactionalTransferInfo:
+    """Where a sender's stream into one of our queues stands ([MS-MQDMPR] 3.1.1.5).
+
+    Changes to it belong into the same change as the message they speak of (DM-027).
+    """
+
+    format_name: str
+    sender: UUID
+    sequence_id: int = 0
+    last_sequence_number: int = 0
+    last_access_time: float = 0.0
+    reject_count: int = 0
+
+    def key(self, queue_id: int) -> str:
+        return f"{queue_id}/{self.sender}/{self.format_name.casefold()}"
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        data["sender"] = str(self.sender)
+        return data
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> IncomingTransactionalTransferInfo:
+        return cls(**{**data, "sender": UUID(data["sender"])})
+
+
+class OutgoingQueue(Queue):
+    """Messages for one distinct destination format name."""
+
+    def __init__(
+        self,
+        queue_id: int,
+        destination: SingleName,
+        *,
+        identifier: UUID,
+        hardened: bool = False,
+        state: OutgoingState | None = None,
+        create_time: int = 0,
+    ) -> None:
+        properties = QueueProperties(label=str(destination)[:124])
+        super().__init__(
+            queue_id, QueueType.OUTGOING, str(destination), properties, identifier=identifier, create_time=create_time
+        )
+        self.destination = destination
+        self.multicast = isinstance(destination, MulticastName)
+        self.next_hops: tuple[str, ...] = ()
+        self.connection_history: deque[ConnectionHistoryEntry] = deque(maxlen=HISTORY)
+        self.transfer_info = OutgoingTransferInfo()
+        locked = hardened and not self.is_http
+        self.state = OutgoingState.LOCKED if locked else state or OutgoingState.INACTIVE
+
+    @property
+    def is_http(self) -> bool:
+        return isinstance(self.destination, DirectName) and self.destination.is_http
+
+    @property
+    def transactional(self) -> bool:
+        return False  # takes both kinds; the destination decides
+
+    @property
+    def active(self) -> bool:
+        return bool(self.descriptors) or self.message_count > 0
+
+    def definition(self) -> PutQueue:
+        data = {"identifier": str(self.identifier), "destination": self.name, "create_time": self.create_time}
+        data["on_hold"] = self.state is OutgoingState.ON_HOLD
+        return PutQueue(self.queue_id, self.kind.value, self.name, data)
+
+    def change_state(self, state: OutgoingState) -> bool:
+        """False if it is in that state already."""
+        if state is self.state:
+            return False
+        if state not in TRANSITIONS[self.state]:
+            raise InvalidParameter(
+                f"an outgoing queue cannot go from {self.state.value} to {state.value}",
+                where=self.name,
+                remedy="resume it first" if self.state is OutgoingState.ON_HOLD else "",
+            )
+        self.state = state
+        return True
+
+    def follow_hardened_security(self, hardened: bool) -> None:
+        """[MS-MQDMPR] 3.1.3: lock or unlock by the queue manager's mode."""
+        if self.state is OutgoingState.LOCKED and not hardened:
+            self.state = OutgoingState.WAITING
+        elif hardened and not self.is_http:
+            self.state = OutgoingState.LOCKED
+
+    def record_connection(self, entry: ConnectionHistoryEntry) -> None:
+        self.connection_history.append(entry)
+
+    @property
+    def may_transmit(self) -> bool:
+        return self.state not in (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
+
+    def head_priority(self) -> int | None:
+        """Priority of the first message that waits, from its lookup id."""
+        head = self.available.first()
+        return None if head is None else 7 - (head >> 56)
+
+
+def dispatch_order(queues: Iterable[OutgoingQueue], connection_active: bool) -> list[OutgoingQueue]:
+    """The outgoing queues that have something to send, most urgent first.
+
+    [MS-MQDMPR] 3.1.7.1.28 keeps an entry for each message, ordered by base priority + priority; the head of
+    a queue is its most urgent message, so ordering the queues by their heads gives the same order. Its rule
+    of one message in progress for the whole queue manager is an order, not a limit: see docs/spec-notes.md.
+    """
+    if not connection_active:
+        return []
+    waiting = [q for q in queues if q.may_transmit and q.head_priority() is not None]
+    return sorted(waiting, key=_urgency, reverse=True)
+
+
+def _urgency(queue: OutgoingQueue) -> tuple[int, int]:
+    head = queue.available.first()
+    assert head is not None
+    return queue.properties.base_priority + 7 - (head >> 56), -(head & ((1 << 56) - 1))

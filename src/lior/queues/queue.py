@@ -1,0 +1,251 @@
+"""A queue and the order of its messages ([MS-MQDMPR] 3.1.1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from lior.errors import StoreCorrupt
+from lior.message import INFINITE
+from lior.names import PathName
+from lior.queues.definition import QueueProperties, QueueScope, QueueType
+from lior.queues.index import LookupIndex
+from lior.queues.ports import PutQueue, Store, StoredMessage
+from lior.queues.position import Position, State, Step
+
+if TYPE_CHECKING:
+    from lior.queues.descriptor import OpenQueueDescriptor
+    from lior.queues.waiting import WaitingRead
+
+START: Final = -1  # before the first message: where a fresh cursor stands
+READ_AHEAD: Final = 64  # messages read from the store at once when the head is not in memory
+
+HIDDEN_QUEUES: Final = ("order_queue$", "notify_queue$", "admin_queue$")
+
+
+class ContentCache:
+    """Bytes of stored messages held in memory: what was sent lately stays while there is room, so that the
+    reader who comes soon does not ask the store. The oldest stay, for they are read first."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int = 64 << 20) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def has_room(self, size: int) -> bool:
+        return self.used + size <= self.limit
+
+
+class Queue:
+    """One queue: its definition, the index of its available messages and the positions in memory."""
+
+    def __init__(
+        self,
+        queue_id: int,
+        kind: QueueType,
+        name: str,
+        properties: QueueProperties,
+        *,
+        identifier: UUID,
+        path: PathName | None = None,
+        private_number: int = 0,
+        create_time: int = 0,
+        modify_time: int = 0,
+        parent: Queue | None = None,
+        cache: ContentCache | None = None,
+    ) -> None:
+        self.cache = cache or ContentCache()
+        self.queue_id = queue_id
+        self.kind = kind
+        self.name = name  # path without the computer, as its creator spelled it; unique without case
+        self.properties = properties
+        self.identifier = identifier
+        self.path = path
+        self.private_number = private_number
+        self.create_time = create_time
+        self.modify_time = modify_time
+        self.parent = parent  # of a subqueue or a journal
+        self.journal: Queue | None = None
+        self.subqueues: dict[str, Queue] = {}
+        self.scope = QueueScope.ENTERPRISE
+        self.persisted = False  # the store knows the definition
+        self.deleted = False
+        self.available = LookupIndex()
+        self.peekable: list[int] = []  # locked, yet visible to peeks (AllowPeekWhenLocked)
+        self.positions: dict[int, Position] = {}
+        self.unavailable = 0  # locked or purge-pending positions: still in the queue, not in the index
+        self.total_bytes = 0
+        self.uncommitted_bytes = 0  # staged inserts and messages of open transactions
+        self.staged_inserts = 0  # durable inserts whose commit is under way
+        self.descriptors: list[OpenQueueDescriptor] = []
+        self.waiters: list[WaitingRead] = []
+
+    # What it is
+
+    @property
+    def main(self) -> Queue:
+        """The queue whose rights, quota and journal count."""
+        return self.parent if self.kind is QueueType.SUBQUEUE and self.parent is not None else self
+
+    @property
+    def transactional(self) -> bool:
+        return self.main.properties.transactional
+
+    @property
+    def is_system(self) -> bool:
+        return self.kind in (QueueType.SYSTEM, QueueType.JOURNAL)
+
+    @property
+    def active(self) -> bool:
+        """[MS-MQDMPR] 3.1.1.2 Active: somebody has it open. Outgoing queues add pending messages."""
+        return bool(self.descriptors)
+
+    @property
+    def message_count(self) -> int:
+        return len(self.available) + self.unavailable
+
+    def definition(self) -> PutQueue:
+        data: dict[str, Any] = {
+            "identifier": str(self.identifier),
+            "properties": self.properties.to_json(),
+            "private_number": self.private_number,
+            "create_time": self.create_time,
+            "modify_time": self.modify_time,
+            "parent": None if self.parent is None else self.parent.queue_id,
+        }
+        return PutQueue(self.queue_id, self.kind.value, self.name, data)
+
+    def mark_persisted(self, persisted: bool = True) -> None:
+        self.persisted = persisted
+
+    # Quota
+
+    def used_bytes(self) -> int:
+        """What counts against the quota: subqueues share their parent's."""
+        main = self.main
+        used = main.total_bytes + main.uncommitted_bytes
+        for subqueue in main.subqueues.values():
+            used += subqueue.total_bytes + subqueue.uncommitted_bytes
+        return used
+
+    def has_room(self, size: int) -> bool:
+        quota = self.main.properties.quota
+        return quota == INFINITE or self.used_bytes() + size <= quota * 1024
+
+    # Positions
+
+    def position(self, lookup_id: int, store: Store) -> Position:
+        """The position of an available message, with its content; read from the store if need be."""
+        position = self.positions.get(lookup_id)
+        if position is None:
+            stored = store.fetch(self.queue_id, lookup_id)
+            if stored is None:
+                raise StoreCorrupt(
+                    f"message {lookup_id:#018x} is in the index but not in the store",
+                    where=self.name,
+                    remedy="stop the queue manager and run: lior doctor --repair",
+                )
+            position = self._from_store(stored)
+        return position
+
+    def _keep(self, position: Position) -> bool:
+        """Hold the content of an available stored message in memory, if there is room."""
+        if not self.cache.has_room(position.size):
+            return False
+        self.cache.used += position.size
+        position.cached = True
+        self.positions[position.lookup_id] = position
+        return True
+
+    def _from_store(self, stored: StoredMessage) -> Position:
+        return Position(
+            self,
+            stored.lookup_id,
+            stored.message,
+            stored.arrival_time,
+            State.AVAILABLE,
+            stored=True,
+            expires=0,
+            abort_count=stored.abort_count,
+            move_count=stored.move_count,
+            last_move_time=stored.last_move_time,
+        )
+
+    def read_ahead(self, first: int, store: Store) -> Position:
+        """As `position`, and keep the messages that follow it, since a reader who drains comes for them."""
+        if first in self.positions:
+            return self.positions[first]
+        found: Position | None = None
+        for stored in store.scan(self.queue_id, first - 1, READ_AHEAD):
+            if stored.lookup_id in self.positions or stored.lookup_id not in self.available:
+                continue
+            position = self._from_store(stored)
+            if stored.lookup_id == first:
+                found = position
+            elif not self._keep(position):
+                break
+        return found if found is not None else self.position(first, store)
+
+    def lock(self, position: Position, owner: object) -> None:
+        """Take an available position out of sight."""
+        position.lock(owner)
+        if position.cached:
+            self.cache.used -= position.size
+            position.cached = False
+        self.available.discard(position.lookup_id)
+        self.positions[position.lookup_id] = position
+        self.unavailable += 1
+
+    def unlocked(self, position: Position) -> None:
+        """The position left the locked states; its owner let go."""
+        self.unavailable -= 1
+        position.owner = None
+        if self.peekable and position.lookup_id in self.peekable:
+            self.peekable.remove(position.lookup_id)
+
+    def publish(self, position: Position) -> None:
+        """An available position joins the order."""
+        self.available.add(position.lookup_id)
+        if not position.stored:
+            self.positions[position.lookup_id] = position
+        elif not self._keep(position):
+            self.positions.pop(position.lookup_id, None)
+
+    def delete(self, position: Position) -> None:
+        """[MS-MQDMPR] 3.1.7.2.1: bytes are counted off here and nowhere else."""
+        position.step(Step.DELETE)
+        self.unlocked(position)
+        self.positions.pop(position.lookup_id, None)
+        self.total_bytes -= position.size
+
+    # Seeking
+
+    def next_visible(self, after: int, *, peek: bool) -> int | None:
+        """The first message above `after` that a reader may see ([MS-MQDMPR] 3.1.7.3.2)."""
+        found = self.available.after(after) if after >= 0 else self.available.first()
+        if peek and self.peekable:
+            locked = min((i for i in self.peekable if i > after), default=None)
+            if locked is not None and (found is None or locked < found):
+                return locked
+        return found
+
+    def previous_visible(self, before: int, *, peek: bool) -> int | None:
+        found = self.available.before(before)
+        if peek and self.peekable:
+            locked = max((i for i in self.peekable if i < before), default=None)
+            if locked is not None and (found is None or locked > found):
+                return locked
+        return found
+
+    def __contains__(self, lookup_id: int) -> bool:
+        return lookup_id in self.available or lookup_id in self.positions
+
+    def locked_positions(self) -> Iterator[Position]:
+        for position in list(self.positions.values()):
+            if position.state in (State.LOCKED, State.PURGE_PENDING):
+                yield position
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.message_count} messages>"

@@ -1,0 +1,227 @@
+"""Messages out of queues, with the reason and what it calls for ([MS-MQDMPR] 3.1.7.2.1).
+
+Every removal carries a reason; the acknowledgement, the journal copy and the dead letter that follow from it
+are in the same change, so that a crash leaves all of them or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lior.message import Message, MessageClass
+from lior.names import QueueSuffix
+from lior.queues.acknowledgements import wants_acknowledgement
+from lior.queues.change import Change, Reply
+from lior.queues.core import Core
+from lior.queues.events import MessageDeleted
+from lior.queues.outgoing import OutgoingQueue
+from lior.queues.ports import DeleteMessage
+from lior.queues.position import Position, State, Step
+from lior.queues.queue import Queue
+from lior.queues.routing import Routing, parse_single
+from lior.queues.sending import Sending
+
+PURGE_CHUNK = 2000  # messages removed in one change; a long purge is several
+
+DELIVERED = frozenset({MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE})
+# Somebody emptied or deleted the queue on purpose: outside transactions that makes no dead letters
+DELIBERATE = frozenset({MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED})
+
+
+class Removal:
+    def __init__(self, core: Core, routing: Routing, sending: Sending) -> None:
+        self._core = core
+        self._routing = routing
+        self._sending = sending
+        sending.expire = self._expired_on_arrival
+        self.after_removal: Callable[[Queue], None] = _ignore  # set by Subqueues: gone when empty
+
+    def stage(self, change: Change, position: Position, reason: MessageClass) -> None:
+        """Remove a message. An available position is locked for the change; a locked one stays so."""
+        queue = position.queue
+        self.hold(change, position)
+        if position.stored:
+            change.operations.append(DeleteMessage(queue.queue_id, position.lookup_id))
+        self._follow(change, queue, position.message, reason)
+        change.then(self._deleted, position, reason)
+
+    def hold(self, change: Change, position: Position) -> None:
+        """Lock the position for a change, or take the lock over until the change is decided."""
+        if position.state is State.AVAILABLE:
+            position.queue.lock(position, change)
+            change.otherwise(self.release, position)
+        else:
+            change.otherwise(self._keep_lock, position, position.owner)
+            position.owner = change
+
+    def _keep_lock(self, position: Position, owner: object) -> None:
+        position.owner = owner
+
+    def _deleted(self, position: Position, reason: MessageClass) -> None:
+        queue = position.queue
+        queue.delete(position)
+        self._core.count_bytes(queue, -position.size)
+        if self._core.listeners:
+            self._core.emit(MessageDeleted(queue, position.message, reason))
+        self.after_removal(queue)
+
+    def release(self, position: Position) -> None:
+        """A lock ends and the message stays: back to its place in the order, for whoever waits."""
+        queue = position.queue
+        if position.state is State.PURGE_PENDING:
+            self._submit_removal(position, MessageClass.NACK_Q_PURGED)
+            return
+        position.step(Step.RELEASE)
+        queue.unlocked(position)
+        if position.expires and position.expires <= self._core.clock.wall():
+            queue.publish(position)
+            self._submit_removal(position, self.expiry_reason(position))
+            return
+        self._sending.make_available(position)
+
+    def _submit_removal(self, position: Position, reason: MessageClass) -> None:
+        change = Change()
+        self.stage(change, position, reason)
+        self._core.submit(change)
+
+    def expiry_reason(self, position: Position) -> MessageClass:
+        """In an outgoing queue the time to reach the queue is over, or the time to be received already."""
+        if not isinstance(position.queue, OutgoingQueue):
+            return MessageClass.NACK_RECEIVE_TIMEOUT
+        message = position.message
+        if message.time_to_be_received < message.time_to_reach_queue:
+            return MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
+        return MessageClass.NACK_REACH_QUEUE_TIMEOUT
+
+    # What follows from the reason
+
+    def _follow(self, change: Change, queue: Queue, message: Message, reason: MessageClass) -> None:
+        if queue.is_system:
+            return
+        outgoing = isinstance(queue, OutgoingQueue)
+        if reason is MessageClass.ACK_RECEIVE and not outgoing:
+            journal = queue.main.journal
+            if queue.main.properties.journaling and journal is not None:
+                self._copy_to_target_journal(change, queue, journal, message)
+        if outgoing and reason in DELIVERED:
+            if message.positive_journaling_requested and self._is_source(message):
+                self._sending.stage_journal_copy(change, message)
+            return  # the acknowledgement of arrival is the receiver's to send
+        if wants_acknowledgement(message, reason):
+            self._sending.stage_acknowledgement(change, message, reason)
+        if reason not in DELIVERED and message.negative_journaling_requested:
+            self._dead_letter(change, queue, message, reason)
+
+    def _copy_to_target_journal(self, change: Change, queue: Queue, journal: Queue, message: Message) -> None:
+        """[MC-MQAC] 3.11; dropped silently when the journal is full (DM-141)."""
+        quota = queue.main.properties.journal_quota
+        if journal.properties.quota != quota:
+            journal.properties = journal.properties.changed(quota=quota)
+        self._sending.stage_copy(change, journal, message, failed=0)
+
+    def _dead_letter(self, change: Change, queue: Queue, message: Message, reason: MessageClass) -> None:
+        """Negative source journaling (DM-043, DM-132). Only the source queue manager keeps a message of a
+        transaction; the destination keeps one outside a transaction when it was not received in time."""
+        transactional = message.transaction is not None
+        source = self._is_source(message)
+        arrived = not isinstance(queue, OutgoingQueue)
+        if not source and (transactional or not arrived or reason is not MessageClass.NACK_RECEIVE_TIMEOUT):
+            return
+        if arrived and not transactional and reason in DELIBERATE:
+            return
+        target = self._application_dead_letter(message) if source else None
+        if target is None:
+            suffix = QueueSuffix.DEADXACT if transactional else QueueSuffix.DEADLETTER
+            target = self._routing.system(suffix)
+        assert target is not None
+        self._sending.stage_copy(change, target, message, failed=reason)
+
+    def _application_dead_letter(self, message: Message) -> Queue | None:
+        """The application's own dead-letter queue, if it exists here and fits the message (DM-035)."""
+        if not message.application_deadletter_queue:
+            return None
+        name = parse_single(message.application_deadletter_queue)
+        queue = None if name is None else self._routing.find(name)
+        if queue is None or queue.is_system or isinstance(queue, OutgoingQueue):
+            return None
+        return queue if queue.transactional is (message.transaction is not None) else None
+
+    def _is_source(self, message: Message) -> bool:
+        return message.source_queue_manager == self._core.properties.identifier
+
+    def _expired_on_arrival(self, change: Change, queue: Queue, message: Message) -> None:
+        """A message whose time to be received was over when it came: the normal expiry path."""
+        self.refuse(change, queue, message, MessageClass.NACK_RECEIVE_TIMEOUT)
+
+    def refuse(self, change: Change, queue: Queue, message: Message, reason: MessageClass) -> None:
+        """A message that never gets into the queue, with all that follows from it."""
+        self._follow(change, queue, message, reason)
+        if self._core.listeners:
+            change.then(self._core.emit, MessageDeleted(queue, message, reason))
+
+    # Expiry, purge
+
+    def expire_due(self) -> bool:
+        """Remove what expired ([MS-MQDMPR] 3.1.7.2.7), a bounded number at a time; True if more is due.
+        A locked message waits for the end of its lock."""
+        core = self._core
+        now = core.clock.wall()
+        change = Change()
+        for due in core.expiries.take_due(now, PURGE_CHUNK):
+            queue = core.queues.get(due.queue_id)
+            if queue is None or due.lookup_id not in queue:
+                continue
+            known = queue.positions.get(due.lookup_id)
+            if known is not None and known.state is not State.AVAILABLE:
+                if known.expires == 0:
+                    known.expires = int(now)  # read back from the store: remember for the release
+                continue
+            position = queue.position(due.lookup_id, core.store)
+            self.stage(change, position, self.expiry_reason(position))
+        if change.operations or change.has_steps:
+            core.submit(change)
+        following = core.expiries.next()
+        return following is not None and following <= now
+
+    def purge(self, queue: Queue, reason: MessageClass, reply: Reply | None) -> None:
+        """[MS-MQDMPR] 3.1.7.1.7: available messages go now, locked ones when their lock ends. Messages of
+        open transactions are not in the queue yet and stay with them."""
+        for position in queue.locked_positions():
+            if position.state is State.LOCKED and not isinstance(position.owner, Change):
+                position.step(Step.PURGE)
+        ids = list(queue.available)
+        changes = [ids[at : at + PURGE_CHUNK] for at in range(0, len(ids), PURGE_CHUNK)] or [[]]
+        for number, chunk in enumerate(changes):
+            change = Change()
+            change.ordered = True
+            for position in self._positions(queue, chunk):
+                self.stage(change, position, reason)
+            if reply is not None and number == len(changes) - 1:
+                change.answer(reply, None)
+            self._core.submit(change)
+
+    def _positions(self, queue: Queue, ids: list[int]) -> list[Position]:
+        """Many positions at once: read in runs, not one by one."""
+        positions = []
+        for lookup_id in ids:
+            positions.append(queue.read_ahead(lookup_id, self._core.store))
+        return positions
+
+    # What the transfer protocols report
+
+    def transferred(self, change: Change, position: Position) -> None:
+        """The next queue manager has the message."""
+        self.stage(change, position, MessageClass.ACK_REACH_QUEUE)
+
+
+def dead_letter_reason(message: Message) -> str:
+    """Why a dead letter is one, in words of the specification."""
+    try:
+        return MessageClass(message.failure_reason).name
+    except ValueError:
+        return f"{message.failure_reason:#06x}"
+
+
+def _ignore(queue: Queue) -> None:
+    pass
+

@@ -1,0 +1,150 @@
+"""Which queue a format name means here: a local queue, a system queue, or an outgoing one."""
+
+from lior.errors import IllegalFormatName, LiorError, NoDirectory, UnsupportedFormatNameOperation
+from lior.names import (
+    ConnectorName,
+    DirectName,
+    DistributionListName,
+    FormatName,
+    MachineName,
+    MultipleName,
+    PrivateName,
+    PublicName,
+    QueueSuffix,
+    SingleName,
+    parse_format_name,
+)
+from lior.queues.core import Core
+from lior.queues.definition import QueueType
+from lior.queues.outgoing import OutgoingQueue
+from lior.queues.queue import HIDDEN_QUEUES, Queue
+
+SYSTEM_QUEUES = {
+    QueueSuffix.DEADLETTER: "system$;DEADLETTER",
+    QueueSuffix.DEADXACT: "system$;DEADXACT",
+    QueueSuffix.JOURNAL: "system$;JOURNAL",
+}
+
+
+def private_name(queue: str) -> str:
+    """The key of a private queue: its path without the computer."""
+    return f"private$\\{queue}"
+
+
+class Routing:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def find(self, name: SingleName) -> Queue | None:
+        """The queue of this queue manager that `name` means, or the existing outgoing queue; None for
+        neither. Subqueues are found only if they exist."""
+        if self._core.local.designates_me(name) or isinstance(name, PublicName):
+            return self._local(name)
+        return self._core.outgoing.get(name.key)
+
+    def _local(self, name: SingleName) -> Queue | None:
+        if isinstance(name, DirectName):
+            return self._direct(name)
+        if isinstance(name, PrivateName):
+            queue = self._core.private_numbers.get(name.number)
+            return queue.journal if queue is not None and name.suffix is QueueSuffix.JOURNAL else queue
+        if isinstance(name, PublicName):
+            queue = self._core.identifiers.get(name.guid)
+            return queue.journal if queue is not None and name.suffix is QueueSuffix.JOURNAL else queue
+        if isinstance(name, MachineName):
+            return self.system(name.suffix)
+        return None
+
+    def _direct(self, name: DirectName) -> Queue | None:
+        if name.is_system:
+            return self.system(name.suffix)
+        key = private_name(name.queue) if name.is_private else name.queue
+        queue = self._core.paths.get(key.casefold())
+        if queue is None or (queue.kind is QueueType.SYSTEM and name.queue.casefold() in HIDDEN_QUEUES):
+            return None  # [MS-MQDMPR] 3.1.1.1: applications never see the hidden system queues
+        if name.subqueue:
+            return queue.subqueues.get(name.subqueue.casefold())
+        return queue.journal if name.suffix is QueueSuffix.JOURNAL else queue
+
+    def system(self, suffix: QueueSuffix) -> Queue | None:
+        path = SYSTEM_QUEUES.get(suffix)
+        return None if path is None else self._core.paths[path.casefold()]
+
+    def parent_of_subqueue(self, name: SingleName) -> Queue | None:
+        """The local queue under which `name` would be a subqueue."""
+        if not isinstance(name, DirectName) or not name.subqueue or not self._core.local.designates_me(name):
+            return None
+        key = private_name(name.queue) if name.is_private else name.queue
+        queue = self._core.paths.get(key.casefold())
+        return None if queue is None or queue.is_system else queue
+
+    def outgoing(self, name: SingleName) -> OutgoingQueue:
+        """The outgoing queue of a remote name, made if need be. It is written to the store with the first
+        message, so that opening alone leaves nothing behind."""
+        found = self._core.outgoing.get(name.key)
+        if found is None:
+            found = OutgoingQueue(
+                self._core.take_queue_id(),
+                name,
+                identifier=self._core.ids.guid(),
+                hardened=self._core.properties.hardened_security,
+                create_time=int(self._core.clock.wall()),
+            )
+            found.cache = self._core.cache
+            self._core.queues[found.queue_id] = found
+            self._core.outgoing[name.key] = found
+        return found
+
+    def for_sending(self, name: SingleName) -> Queue | None:
+        """Where a system-made message to `name` goes; None if there is no such queue and never will be."""
+        if self._core.local.designates_me(name):
+            return self._local(name)
+        if isinstance(name, (PublicName, DistributionListName, ConnectorName, MachineName)):
+            return self._local(name) if isinstance(name, PublicName) else None
+        return self.outgoing(name)
+
+
+def parse_single(text: str) -> SingleName | None:
+    """A single-element format name, or None when the text is none."""
+    try:
+        name = parse_format_name(text)
+    except LiorError:
+        return None
+    return None if isinstance(name, MultipleName) else name
+
+
+def elements(name: FormatName) -> tuple[SingleName, ...]:
+    return name.elements if isinstance(name, MultipleName) else (name,)
+
+
+def require_no_directory(name: SingleName, core: Core) -> None:
+    """Names that only a directory service can resolve end in the documented error (design ruling 8)."""
+    if isinstance(name, DistributionListName):
+        raise NoDirectory(
+            "distribution lists need a directory service, and this queue manager has none",
+            where=str(name),
+            remedy="list the queues instead: DIRECT=OS:a\\q,DIRECT=OS:b\\q",
+        )
+    if isinstance(name, PublicName) and name.guid not in core.identifiers:
+        raise UnsupportedFormatNameOperation(
+            "public queues of other computers need a directory service, and this queue manager has none",
+            where=str(name),
+            remedy="use a direct name: DIRECT=OS:host\\queue",
+        )
+    if isinstance(name, ConnectorName):
+        raise UnsupportedFormatNameOperation("there are no connector queues here", where=str(name))
+    foreign = isinstance(name, (PrivateName, MachineName)) and name.guid != core.properties.identifier
+    if foreign and isinstance(name, (PrivateName, MachineName)) and name.key not in core.outgoing:
+        raise NoDirectory(
+            "the computer of this name can only be found through a directory service",
+            where=str(name),
+            remedy="use a direct name: DIRECT=OS:host\\private$\\queue",
+        )
+
+
+def require_sendable(name: SingleName) -> None:
+    suffix = getattr(name, "suffix", QueueSuffix.NONE)
+    if suffix not in (QueueSuffix.NONE, QueueSuffix.SUBQUEUE):
+        raise IllegalFormatName(
+            "journals and dead-letter queues cannot be sent to", where=str(name), remedy="open it to receive"
+        )

@@ -1,0 +1,362 @@
+"""Messages into queues: checks, lookup ids, quotas ([MS-MQDMPR] 3.1.7.1.9, 3.1.7.1.27)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+from lior.errors import (
+    IllegalPropertyValue,
+    LabelTooLong,
+    MessageNotAuthenticated,
+    MessageTooLarge,
+    TransactionUsage,
+    UnsupportedClass,
+)
+from lior.message import (
+    MAX_LABEL_LENGTH,
+    MAX_MESSAGE_SIZE,
+    Message,
+    MessageClass,
+    ObjectId,
+    PrivacyLevel,
+    is_message_class,
+)
+from lior.names import QueueSuffix, SingleName
+from lior.queues.acknowledgements import acknowledgement, wants_acknowledgement
+from lior.queues.change import Change, Reply
+from lior.queues.core import Core
+from lior.queues.definition import QueuePrivacy, QueueType
+from lior.queues.descriptor import SEND_ACCESS, OpenQueueDescriptor
+from lior.queues.events import MessageAvailable, MessageAwaitsTransfer
+from lior.queues.expiry import in_transit_end, time_to_be_received_end, time_to_reach_queue_end
+from lior.queues.outgoing import OutgoingQueue
+from lior.queues.ports import PutMessage
+from lior.queues.position import Position, State, Step
+from lior.queues.queue import Queue
+from lior.queues.routing import Routing, parse_single
+from lior.queues.transaction import Enqueue, Transaction
+
+ALL_ACKNOWLEDGEMENTS: Final = 0x0F
+
+
+class EnqueueStatus(IntEnum):
+    """rStatus of Enqueue Message ([MS-MQDMPR] 3.1.7.1.9), for the transfer protocols."""
+
+    OK = 0
+    QUEUE_QUOTA = 1
+    QUEUE_MANAGER_QUOTA = 2
+    TIMED_OUT = 3
+
+
+class Sending:
+    def __init__(self, core: Core, routing: Routing) -> None:
+        self._core = core
+        self._routing = routing
+        self.offer: Callable[[Position], bool] = _nobody  # set by Reading: wake who waits
+        self.expire: Callable[[Change, Queue, Message], None] = _forget  # set by Removal
+
+    # The application's send
+
+    def send(
+        self, descriptor: OpenQueueDescriptor, message: Message, transaction: Transaction | None, reply: Reply
+    ) -> None:
+        """Send to the queue or queues of a descriptor; answers the message's identifier. Inside a
+        transaction the answer comes at once and says only that the transaction holds the message."""
+        core = self._core
+        core.require_service()
+        check_message(message)
+        if descriptor.multiple:
+            targets = [(child.require(SEND_ACCESS, "send"), child) for child in descriptor.children]
+            message.destination_multi_queue = str(descriptor.format_name)
+        else:
+            targets = [(descriptor.require(SEND_ACCESS, "send"), descriptor)]
+        for queue, target in targets:
+            self._check_target(queue, target, message, transaction)
+        self._require_room_in_all([queue for queue, _ in targets], message)
+        change = Change()
+        message.identifier = ObjectId(core.properties.identifier, core.ordinals.next(change))
+        message.source_queue_manager = core.properties.identifier
+        message.sent_time = core.clock.wall()
+        for number, (queue, target) in enumerate(targets):
+            own = message if number == 0 else message.copy()
+            own.destination_queue = str(target.format_name)
+            if transaction is not None:
+                self.enlist(transaction, queue, own)
+            else:
+                self.stage_arrival(change, queue, own)
+        change.answer(reply, message.identifier)
+        core.submit(change)
+
+    def _check_target(
+        self, queue: Queue, target: OpenQueueDescriptor, message: Message, transaction: Transaction | None
+    ) -> None:
+        if isinstance(queue, OutgoingQueue):
+            return
+        properties = queue.main.properties
+        if queue.transactional and transaction is None:
+            raise TransactionUsage(
+                "the queue is transactional: it takes messages only inside a transaction",
+                where=str(target.format_name),
+                remedy="send within a transaction",
+            )
+        if transaction is not None and not queue.transactional:
+            raise TransactionUsage(
+                "the queue is not transactional: it takes no messages of a transaction",
+                where=str(target.format_name),
+                remedy="send outside the transaction, or create the queue as transactional",
+            )
+        security = message.security
+        if properties.authentication and (security is None or not security.authentication_level):
+            raise MessageNotAuthenticated(
+                "the queue takes signed messages only", where=str(target.format_name), remedy="sign the message"
+            )
+        encrypted = security is not None and security.privacy_level != PrivacyLevel.NONE
+        if properties.privacy_level == QueuePrivacy.BODY and not encrypted:
+            raise IllegalPropertyValue(
+                "the queue takes encrypted bodies only", where=str(target.format_name), remedy="set a privacy level"
+            )
+        if properties.privacy_level == QueuePrivacy.NONE and encrypted:
+            raise IllegalPropertyValue(
+                "the queue takes clear bodies only", where=str(target.format_name), remedy="send without privacy"
+            )
+
+    def _require_room_in_all(self, queues: list[Queue], message: Message) -> None:
+        """All or nothing over several queues: the copies are counted together (DM-121)."""
+        size = message.size
+        for number, queue in enumerate(queues):
+            same = sum(1 for other in queues[:number] if other.main is queue.main)
+            if same and not queue.has_room(size * (same + 1)):
+                self._core.require_room(queue, size * (same + 1))
+            self._core.require_room(queue, size)
+        if len(queues) > 1 and not self._core.has_room(queues[0], size * len(queues)):
+            self._core.require_room(queues[0], size * len(queues))
+
+    def enlist(self, transaction: Transaction, queue: Queue, message: Message) -> None:
+        """Keep the message in the transaction; nobody sees it before the commit."""
+        message.priority = 0  # [MS-MQMQ] 2.2.19.1: in a stream, order is by sending alone
+        message.delivery_guarantee = 1
+        operation = Enqueue(queue, message)
+        transaction.add(operation)
+        queue.uncommitted_bytes += operation.size
+        self._core.count_bytes(queue, operation.size)
+
+    def release(self, operation: Enqueue) -> None:
+        """Give back what `enlist` counted."""
+        operation.queue.uncommitted_bytes -= operation.size
+        self._core.count_bytes(operation.queue, -operation.size)
+
+    # The transfer protocols' enqueue
+
+    def accept(
+        self, queue: Queue, message: Message, transaction: Transaction | None, change: Change
+    ) -> EnqueueStatus:
+        """[MS-MQDMPR] 3.1.7.1.9 for a message that came over the network, as part of the adapter's
+        change. A message that is late is not inserted (DM-103), and takes the expiry path."""
+        size = message.size
+        if self._core.throttled or not self._core.has_room(queue, size):
+            return EnqueueStatus.QUEUE_MANAGER_QUOTA
+        if not queue.has_room(size):
+            return EnqueueStatus.QUEUE_QUOTA
+        late = time_to_reach_queue_end(message)
+        if late and late <= self._core.clock.wall():
+            return EnqueueStatus.TIMED_OUT
+        if transaction is not None:
+            self.enlist(transaction, queue, message)
+        else:
+            self.stage_arrival(change, queue, message)
+        return EnqueueStatus.OK
+
+    # Staging
+
+    def stage_arrival(self, change: Change, queue: Queue, message: Message) -> None:
+        """The message reaches its queue: insert it, acknowledge the arrival, journal at the source. One
+        that has no time left never becomes visible and goes straight to what follows its expiry."""
+        now = self._core.clock.wall()
+        end = time_to_be_received_end(message)
+        if end and end <= now and not isinstance(queue, OutgoingQueue):
+            self.expire(change, queue, message)
+            return
+        self.stage_insert(change, queue, message)
+        if isinstance(queue, OutgoingQueue):
+            return
+        if wants_acknowledgement(message, MessageClass.ACK_REACH_QUEUE):
+            self.stage_acknowledgement(change, message, MessageClass.ACK_REACH_QUEUE)
+        if message.positive_journaling_requested and self._is_source(message):
+            self.stage_journal_copy(change, message)
+
+    def _is_source(self, message: Message) -> bool:
+        return message.source_queue_manager == self._core.properties.identifier
+
+    def stage_insert(
+        self, change: Change, queue: Queue, message: Message, *, abort_count: int = 0, move_count: int = 0
+    ) -> Position:
+        """A new position, visible when the change is on disk ([MS-MQDMPR] 3.1.7.1.9)."""
+        core = self._core
+        now = core.clock.wall()
+        outgoing = isinstance(queue, OutgoingQueue)
+        expires = in_transit_end(message) if outgoing else time_to_be_received_end(message)
+        if queue.is_system and not outgoing:
+            expires = 0
+        position = Position(
+            queue,
+            core.lookup_id(message.priority, change),
+            message,
+            now,
+            stored=message.delivery_guarantee != 0,
+            expires=expires,
+            abort_count=abort_count,
+            move_count=move_count,
+        )
+        if position.stored:
+            if not queue.persisted:
+                self.stage_definition(change, queue)
+            change.operations.append(
+                PutMessage(queue.queue_id, position.lookup_id, message, now, expires, abort_count, move_count)
+            )
+        elif queue.staged_inserts:
+            change.ordered = True  # not before the durable messages that came earlier
+        queue.staged_inserts += 1
+        queue.uncommitted_bytes += position.size
+        core.count_bytes(queue, position.size)
+        change.then(self._inserted, position)
+        change.otherwise(self._insert_failed, position)
+        return position
+
+    def stage_definition(self, change: Change, queue: Queue) -> None:
+        change.operations.append(queue.definition())
+        change.then(queue.mark_persisted)
+
+    def _inserted(self, position: Position) -> None:
+        queue = position.queue
+        queue.staged_inserts -= 1
+        queue.uncommitted_bytes -= position.size
+        if queue.deleted:
+            self._core.count_bytes(queue, -position.size)
+            position.step(Step.DELETE)
+            return
+        queue.total_bytes += position.size
+        position.step(Step.PUBLISH)
+        if position.expires:
+            self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
+        self.make_available(position)
+
+    def _insert_failed(self, position: Position) -> None:
+        position.queue.staged_inserts -= 1
+        position.queue.uncommitted_bytes -= position.size
+        self._core.count_bytes(position.queue, -position.size)
+        position.step(Step.DELETE)
+
+    def make_available(self, position: Position) -> None:
+        """[MS-MQDMPR] 3.1.7.2.2: into the order, then to who waits. The bytes are counted already."""
+        queue = position.queue
+        assert position.state is State.AVAILABLE
+        queue.publish(position)
+        if queue.waiters:
+            self.offer(position)
+        if self._core.listeners:
+            if isinstance(queue, OutgoingQueue):
+                self._core.emit(MessageAwaitsTransfer(queue))
+            else:
+                self._core.emit(MessageAvailable(queue, position.lookup_id))
+
+    # Messages of the queue manager's own
+
+    def stage_acknowledgement(self, change: Change, message: Message, message_class: MessageClass) -> None:
+        """[MS-MQQB] 3.1.7.15, as part of the change that it speaks of."""
+        core = self._core
+        ack = acknowledgement(message, message_class, insecure=core.properties.send_insecure_nacks)
+        if ack is None:
+            return
+        ack.identifier = ObjectId(core.properties.identifier, core.ordinals.next(change))
+        ack.source_queue_manager = core.properties.identifier
+        ack.sent_time = core.clock.wall()
+        self.stage_own(change, message.administration_queue, ack)
+
+    def stage_own(self, change: Change, format_name: str, message: Message) -> None:
+        """Send a message that the queue manager made. What cannot be delivered is dropped with an event:
+        there is nobody to tell."""
+        name = parse_single(format_name)
+        queue = None if name is None else self._own_target(name)
+        why = ""
+        if queue is None:
+            why = "there is no such queue"
+        elif queue.transactional or queue.kind is QueueType.SUBQUEUE:
+            why = "the queue does not take messages outside a transaction"
+        elif not (queue.has_room(message.size) and self._core.has_room(queue, message.size)):
+            why = "the queue's quota is used up"
+        if why or queue is None:
+            self._core.dropped(message, format_name, why)
+            return
+        message.destination_queue = format_name
+        self.stage_insert(change, queue, message)
+
+    def _own_target(self, name: SingleName) -> Queue | None:
+        queue = self._routing.for_sending(name)
+        return None if queue is None or (queue.is_system and queue.kind is not QueueType.OUTGOING) else queue
+
+    def stage_journal_copy(self, change: Change, message: Message) -> None:
+        """Positive source journaling: a copy to the system journal, dropped when that is full (DM-042)."""
+        journal = self._routing.system(QueueSuffix.JOURNAL)
+        assert journal is not None
+        self.stage_copy(change, journal, message, failed=0)
+
+    def stage_copy(self, change: Change, queue: Queue, message: Message, *, failed: int) -> bool:
+        """A copy of the message for a journal or a dead-letter queue; False if there is no room."""
+        if not (queue.has_room(message.size) and self._core.has_room(queue, message.size)):
+            self._core.dropped(message, queue.name, "its quota is used up")
+            return False
+        copy = message.copy()
+        copy.failure_reason = failed
+        copy.failed_destination = message.destination_queue
+        self.stage_insert(change, queue, copy)
+        return True
+
+
+def check_message(message: Message) -> None:
+    """What a sender may put into a message; one clear error otherwise."""
+    if len(message.label) > MAX_LABEL_LENGTH:
+        raise LabelTooLong(
+            f"the label has {len(message.label)} characters",
+            where="label",
+            remedy=f"use at most {MAX_LABEL_LENGTH}",
+        )
+    if not 0 <= message.priority <= 7:
+        raise IllegalPropertyValue(f"{message.priority} is out of range", where="priority", remedy="use 0 to 7")
+    if not is_message_class(message.message_class):
+        raise UnsupportedClass(
+            f"{message.message_class:#06x} is not a message class",
+            where="message_class",
+            remedy="use 0, or a class of your own inside the mask 0xE1FF",
+        )
+    if len(message.correlation_id) != 20:
+        raise IllegalPropertyValue(
+            f"{len(message.correlation_id)} bytes", where="correlation_id", remedy="a correlation id has 20 bytes"
+        )
+    for name in ("application_tag", "body_type", "time_to_reach_queue", "time_to_be_received"):
+        value = getattr(message, name)
+        if not 0 <= value <= 0xFFFFFFFF:
+            raise IllegalPropertyValue(f"{value} does not fit 32 bits", where=name, remedy="use 0 to 4294967295")
+    if message.soap is not None:
+        raise IllegalPropertyValue(
+            "the SOAP parts are set by the transfer only", where="soap", remedy="leave them out"
+        )
+    if message.size > MAX_MESSAGE_SIZE:
+        raise MessageTooLarge(
+            f"{message.size} bytes with headers",
+            where="body",
+            remedy=f"a message holds at most {MAX_MESSAGE_SIZE} bytes: store the body elsewhere and send its address",
+        )
+    if message.acknowledgements_requested & ~ALL_ACKNOWLEDGEMENTS:
+        raise IllegalPropertyValue(
+            f"{message.acknowledgements_requested:#x}", where="acknowledgements_requested", remedy="use the bits 1 to 8"
+        )
+
+
+def _nobody(position: Position) -> bool:
+    return False
+
+
+def _forget(change: Change, queue: Queue, message: Message) -> None:
+    raise AssertionError("Sending is not wired to Removal")

@@ -1,0 +1,182 @@
+"""From the store to memory at start ([MS-MQDMPR] 3.1.3): definitions, counters, index, transactions."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
+from uuid import UUID
+
+from lior.errors import IllegalFormatName, StoreCorrupt
+from lior.names import MultipleName, QueueSuffix, parse_format_name, parse_path_name
+from lior.queues.administration import register
+from lior.queues.change import Change
+from lior.queues.core import Core
+from lior.queues.counters import COUNTER, Counter, stored_limit
+from lior.queues.definition import QueueManagerProperties, QueueProperties, QueueType
+from lior.queues.index import LookupIndex
+from lior.queues.outgoing import IncomingTransactionalTransferInfo, OutgoingQueue, OutgoingState
+from lior.queues.ports import LoadedState, PutQueue, PutState
+from lior.queues.queue import HIDDEN_QUEUES, Queue
+from lior.queues.routing import SYSTEM_QUEUES, private_name
+from lior.queues.sending import Sending
+from lior.queues.transactions import PREPARED, PREPARED_QUEUE, Transactions
+from lior.security import ADMINISTRATORS, Caller, default_queue_manager_descriptor
+
+QUEUE_MANAGER: Final = "queue manager"
+INCOMING: Final = "incoming"
+
+
+def load(core: Core, transactions: Transactions, sending: Sending) -> None:
+    """Everything but the engine's first commit, which it does before it says ready."""
+    state = core.store.load()
+    change = Change()
+    _load_properties(core, state, change)
+    core.lookup_ids = Counter("lookup", stored_limit(state.state.get((COUNTER, "lookup"))), 56)
+    core.ordinals = Counter("ordinal", stored_limit(state.state.get((COUNTER, "ordinal"))), 32)
+    for counter in (core.lookup_ids, core.ordinals):
+        counter.reserve(change)
+    _load_queues(core, state.queues)
+    _make_system_queues(core, change)
+    _load_index(core)
+    for (kind, _), value in state.state.items():
+        if kind == INCOMING:
+            info = IncomingTransactionalTransferInfo.from_json(json.loads(value))
+            core.incoming[info.format_name] = info
+    transactions.restore({key: value for (kind, key), value in state.state.items() if kind == PREPARED})
+    core.submit(change)
+
+
+def _load_properties(core: Core, state: LoadedState, change: Change) -> None:
+    """Identity and modes survive; names follow the host, which may be called otherwise today (DM-002)."""
+    value = state.state.get((QUEUE_MANAGER, "properties"))
+    given = core.properties
+    now = int(core.clock.wall())
+    if value is not None:
+        kept = QueueManagerProperties.from_json(json.loads(value))
+        kept.computer_name = given.computer_name
+        kept.qualified_computer_name = given.qualified_computer_name
+        kept.queue_manager_version = given.queue_manager_version
+        kept.operating_system_version = given.operating_system_version
+        core.properties = kept
+    else:
+        given.create_time = given.modify_time = now
+    if core.properties.security is None:
+        owner = Caller(ADMINISTRATORS, is_administrator=True, authenticated=True)
+        core.properties.security = default_queue_manager_descriptor(owner)
+    if value is None:
+        change.operations.append(
+            PutState(QUEUE_MANAGER, "properties", json.dumps(core.properties.to_json()).encode())
+        )
+
+
+def _load_queues(core: Core, records: list[PutQueue]) -> None:
+    core.next_queue_id = max((record.queue_id for record in records), default=PREPARED_QUEUE) + 1
+    later: list[PutQueue] = []
+    for record in records:
+        if record.kind in (QueueType.JOURNAL, QueueType.SUBQUEUE):
+            later.append(record)
+        elif record.kind == QueueType.OUTGOING:
+            _load_outgoing(core, record)
+        else:
+            register(core, _queue(core, record, None))
+    for record in later:
+        parent = core.queues.get(record.definition["parent"])
+        if parent is None:
+            raise StoreCorrupt(
+                "a journal or subqueue without its queue", where=record.name, remedy="run: lior doctor --repair"
+            )
+        queue = _queue(core, record, parent)
+        core.queues[queue.queue_id] = queue
+        if queue.kind is QueueType.JOURNAL:
+            parent.journal = queue
+        else:
+            parent.subqueues[record.name.rpartition(";")[2].casefold()] = queue
+
+
+def _queue(core: Core, record: PutQueue, parent: Queue | None) -> Queue:
+    data: dict[str, Any] = record.definition
+    queue = Queue(
+        record.queue_id,
+        QueueType(record.kind),
+        record.name,
+        QueueProperties.from_json(data["properties"]),
+        identifier=UUID(data["identifier"]),
+        path=None if "\\" not in record.name else parse_path_name(f"{core.properties.computer_name}\\{record.name}"),
+        private_number=data["private_number"],
+        create_time=data["create_time"],
+        modify_time=data["modify_time"],
+        parent=parent,
+        cache=core.cache,
+    )
+    queue.mark_persisted()
+    return queue
+
+
+def _load_outgoing(core: Core, record: PutQueue) -> None:
+    name = parse_format_name(record.definition["destination"])
+    if isinstance(name, MultipleName):
+        raise IllegalFormatName("an outgoing queue has one destination", where=record.name)
+    queue = OutgoingQueue(
+        record.queue_id,
+        name,
+        identifier=UUID(record.definition["identifier"]),
+        hardened=core.properties.hardened_security,
+        state=OutgoingState.ON_HOLD if record.definition.get("on_hold") else None,
+        create_time=record.definition["create_time"],
+    )
+    queue.cache = core.cache
+    queue.mark_persisted()
+    core.queues[queue.queue_id] = queue
+    core.outgoing[name.key] = queue
+
+
+def _make_system_queues(core: Core, change: Change) -> None:
+    """The three that administrators read, and the hidden ones of the protocols."""
+    for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT, QueueSuffix.JOURNAL):
+        _make_system_queue(core, change, SYSTEM_QUEUES[suffix], transactional=suffix is QueueSuffix.DEADXACT)
+    for name in HIDDEN_QUEUES:
+        _make_system_queue(core, change, private_name(name), transactional=False)
+
+
+def _make_system_queue(core: Core, change: Change, name: str, *, transactional: bool) -> None:
+    if name.casefold() in core.paths:
+        return
+    queue = Queue(
+        core.take_queue_id(),
+        QueueType.SYSTEM,
+        name,
+        QueueProperties(transactional=transactional),
+        identifier=core.ids.guid(),
+        path=parse_path_name(f"{core.properties.computer_name}\\{name}"),
+        create_time=int(core.clock.wall()),
+        cache=core.cache,
+    )
+    register(core, queue)
+    change.operations.append(queue.definition())
+    change.then(queue.mark_persisted)
+
+
+def _load_index(core: Core) -> None:
+    """The order of every queue and its bytes. Timers are made anew from what the store kept (DM-063)."""
+    for queue_id, entries in groupby(core.store.load_index(), key=itemgetter(0)):
+        if queue_id == PREPARED_QUEUE:
+            continue
+        queue = core.queues.get(queue_id)
+        if queue is None:
+            raise StoreCorrupt(
+                f"messages of an unknown queue {queue_id}", where="index", remedy="run: lior doctor --repair"
+            )
+        ids: list[int] = []
+        total = 0
+        for _, lookup_id, size, expires in entries:
+            ids.append(lookup_id)
+            total += size
+            if expires:
+                core.expiries.add(expires, queue_id, lookup_id)
+        queue.available = LookupIndex(ids)
+        queue.total_bytes = total
+        core.count_bytes(queue, total)
+
+

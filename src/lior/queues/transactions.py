@@ -1,0 +1,278 @@
+"""Begin, prepare, commit, abort and recovery ([MS-MQDMPR] 3.1.4.3 to 3.1.4.11, 3.1.3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from lior.errors import InvalidParameter, StoreCorrupt, TransactionSequence
+from lior.message import MessageClass, MessageTransaction
+from lior.queues.change import Change, Reply
+from lior.queues.core import Core
+from lior.queues.moving import Moving
+from lior.queues.ports import DeleteMessage, DeleteState, MoveMessage, PutMessage, PutState, SetCounts
+from lior.queues.position import Position, State
+from lior.queues.queue import Queue
+from lior.queues.reading import Reading
+from lior.queues.removal import Removal
+from lior.queues.sending import Sending
+from lior.queues.transaction import Dequeue, Enqueue, Move, Transaction, TransactionState
+
+PREPARED_QUEUE: Final = 0  # the store keeps sends of prepared transactions under this queue id
+PREPARED: Final = "transaction"
+INDEX_BITS: Final = 20
+
+
+class Transactions:
+    def __init__(self, core: Core, sending: Sending, removal: Removal, moving: Moving, reading: Reading) -> None:
+        self._core = core
+        self._sending = sending
+        self._removal = removal
+        self._moving = moving
+        self._reading = reading
+        self._last_index = 0
+
+    def begin(self, identifier: UUID | None = None, *, single_phase: bool = True) -> Transaction:
+        """[MS-MQDMPR] 3.1.7.1.8"""
+        self._core.require_service()
+        identifier = identifier or self._core.ids.guid()
+        if identifier in self._core.transactions:
+            raise InvalidParameter("a transaction with this identifier exists", where=str(identifier))
+        transaction = Transaction(identifier, self._next_index(), single_phase=single_phase)
+        self._core.transactions[identifier] = transaction
+        return transaction
+
+    def _next_index(self) -> int:
+        """20 bits, distinct among live transactions: the wire tells transactions apart by it (MQ-125)."""
+        used = {transaction.index for transaction in self._core.transactions.values()}
+        while True:
+            self._last_index = (self._last_index + 1) & ((1 << INDEX_BITS) - 1)
+            if self._last_index not in used:
+                return self._last_index
+
+    def find(self, identifier: UUID) -> Transaction:
+        transaction = self._core.transactions.get(identifier)
+        if transaction is None or transaction.state in (TransactionState.ENDING, TransactionState.ENDED):
+            raise TransactionSequence(
+                "there is no such open transaction",
+                where=str(identifier),
+                remedy="begin a new one; a transaction that was not prepared ends with its client",
+            )
+        return transaction
+
+    # Commit
+
+    def commit(self, identifier: UUID, reply: Reply) -> None:
+        """Everything of the transaction becomes durable and visible together (DM-074)."""
+        self._core.require_service()
+        transaction = self.find(identifier)
+        prepared = transaction.state is TransactionState.PREPARED
+        transaction.state = TransactionState.ENDING
+        self._reading.cancel_of_transaction(transaction)
+        mark_first_and_last(transaction)
+        change = Change()
+        change.otherwise(self._commit_failed, transaction, prepared)
+        if prepared:
+            change.operations.append(DeleteState(PREPARED, str(identifier)))
+        for operation in transaction.operations:
+            if isinstance(operation, Enqueue):
+                self._commit_enqueue(change, operation)
+            elif operation.position.state in (State.LOCKED, State.PURGE_PENDING):
+                self._commit_taken(change, operation)
+        change.then(self._ended, transaction)
+        change.answer(reply)
+        self._core.submit(change)
+
+    def _commit_enqueue(self, change: Change, operation: Enqueue) -> None:
+        queue = operation.queue
+        if queue.deleted:
+            self._sending.release(operation)
+            change.otherwise(self._recount, operation)
+            self._removal.refuse(change, queue, operation.message, MessageClass.NACK_Q_DELETED)
+            return
+        before = len(change.operations)
+        self._sending.release(operation)
+        change.otherwise(self._recount, operation)
+        self._sending.stage_arrival(change, queue, operation.message)
+        if operation.prepared_id:
+            self._use_prepared(change, operation, before)
+
+    def _recount(self, operation: Enqueue) -> None:
+        operation.queue.uncommitted_bytes += operation.size
+        self._core.count_bytes(operation.queue, operation.size)
+
+    def _use_prepared(self, change: Change, operation: Enqueue, before: int) -> None:
+        """The store has the message already: move it to its queue instead of writing it again."""
+        for at in range(before, len(change.operations)):
+            put = change.operations[at]
+            if isinstance(put, PutMessage) and put.message is operation.message:
+                change.operations[at] = MoveMessage(
+                    PREPARED_QUEUE, operation.prepared_id, put.queue_id, put.lookup_id, 0, 0, 0.0, put.arrival_time
+                )
+
+    def _commit_taken(self, change: Change, operation: Dequeue | Move) -> None:
+        if isinstance(operation, Dequeue):
+            self._removal.stage(change, operation.position, operation.reason)
+        elif operation.target.deleted:
+            self._removal.stage(change, operation.position, MessageClass.NACK_Q_DELETED)
+        else:
+            self._moving.stage(change, operation.position, operation.target)
+
+    def _commit_failed(self, transaction: Transaction, prepared: bool) -> None:
+        """Nothing was stored. What was taken is back in its queue, what was to be sent is forgotten; a
+        prepared transaction stays in doubt, for the store still has it."""
+        if prepared:
+            transaction.state = TransactionState.PREPARED
+            return
+        self._abort_unsaved(transaction)
+
+    def _ended(self, transaction: Transaction) -> None:
+        transaction.state = TransactionState.ENDED
+        self._core.transactions.pop(transaction.identifier, None)
+
+    # Abort
+
+    def abort(self, identifier: UUID, reply: Reply) -> None:
+        """Received and moved messages return to their place, with one more abort counted; sends vanish."""
+        transaction = self.find(identifier)
+        prepared = transaction.state is TransactionState.PREPARED
+        transaction.state = TransactionState.ENDING
+        self._reading.cancel_of_transaction(transaction)
+        change = Change()
+        if prepared:
+            change.operations.append(DeleteState(PREPARED, str(identifier)))
+            change.otherwise(setattr, transaction, "state", TransactionState.PREPARED)
+        else:
+            change.otherwise(self._abort_unsaved, transaction)
+        for operation in transaction.operations:
+            if isinstance(operation, Enqueue):
+                self._abort_enqueue(change, operation)
+            else:
+                self._give_back(change, operation.position)
+        change.then(self._ended, transaction)
+        change.answer(reply)
+        self._core.submit(change)
+
+    def _abort_enqueue(self, change: Change, operation: Enqueue) -> None:
+        if operation.prepared_id:
+            change.operations.append(DeleteMessage(PREPARED_QUEUE, operation.prepared_id))
+        change.then(self._sending.release, operation)
+        change.then(self._moving.forget_if_unused, operation.queue)
+
+    def _give_back(self, change: Change, position: Position) -> None:
+        if position.state not in (State.LOCKED, State.PURGE_PENDING):
+            return  # deleted with its queue
+        position.abort_count += 1
+        poison = self._moving.poison_target(position) if position.state is State.LOCKED else None
+        if poison is not None:
+            self._moving.stage(change, position, poison)
+            return
+        if position.stored and position.state is State.LOCKED:
+            change.operations.append(
+                SetCounts(position.queue.queue_id, position.lookup_id, position.abort_count)
+            )
+        change.then(self._removal.release, position)
+
+    def _abort_unsaved(self, transaction: Transaction) -> None:
+        """The store could not take the change: the locks end all the same."""
+        for operation in transaction.operations:
+            if isinstance(operation, Enqueue):
+                self._sending.release(operation)
+            elif operation.position.state in (State.LOCKED, State.PURGE_PENDING):
+                self._removal.release(operation.position)
+        self._ended(transaction)
+
+    # Two phases and recovery
+
+    def prepare(self, identifier: UUID, reply: Reply, *, single_phase: bool = False) -> None:
+        """Make the transaction able to survive a crash without being decided (DM-068)."""
+        self._core.require_service()
+        transaction = self.find(identifier)
+        transaction.require_active()
+        transaction.single_phase = single_phase
+        transaction.state = TransactionState.PREPARED
+        self._reading.cancel_of_transaction(transaction)
+        mark_first_and_last(transaction)
+        change = Change()
+        entries = [self._prepare_operation(change, operation) for operation in transaction.operations]
+        record = {"single_phase": single_phase, "index": transaction.index, "operations": entries}
+        change.operations.append(PutState(PREPARED, str(identifier), json.dumps(record).encode()))
+        change.otherwise(setattr, transaction, "state", TransactionState.ACTIVE)
+        change.answer(reply)
+        self._core.submit(change)
+
+    def _prepare_operation(self, change: Change, operation: Enqueue | Dequeue | Move) -> list[Any]:
+        if isinstance(operation, Enqueue):
+            if not operation.queue.persisted:
+                self._sending.stage_definition(change, operation.queue)
+            operation.prepared_id = self._core.lookup_ids.next(change)
+            now = self._core.clock.wall()
+            change.operations.append(PutMessage(PREPARED_QUEUE, operation.prepared_id, operation.message, now))
+            change.otherwise(setattr, operation, "prepared_id", 0)
+            return ["enqueue", operation.queue.queue_id, operation.prepared_id]
+        place = [operation.position.queue.queue_id, operation.position.lookup_id]
+        if isinstance(operation, Dequeue):
+            return ["dequeue", *place, int(operation.reason)]
+        if not operation.target.persisted:
+            self._sending.stage_definition(change, operation.target)
+        return ["move", *place, operation.target.queue_id]
+
+    def restore(self, records: Mapping[str, bytes]) -> None:
+        """Prepared transactions as the store has them: in doubt until somebody decides."""
+        for text, value in records.items():
+            record = json.loads(value)
+            transaction = Transaction(UUID(text), record["index"], single_phase=record["single_phase"])
+            transaction.state = TransactionState.PREPARED
+            for kind, queue_id, lookup_id, *rest in record["operations"]:
+                operation = self._restore_operation(kind, queue_id, lookup_id, rest)
+                if operation is not None:
+                    transaction.operations.append(operation)
+                    if not isinstance(operation, Enqueue):
+                        operation.position.queue.lock(operation.position, transaction)
+            self._core.transactions[transaction.identifier] = transaction
+
+    def _restore_operation(
+        self, kind: str, queue_id: int, lookup_id: int, rest: list[int]
+    ) -> Enqueue | Dequeue | Move | None:
+        queue = self._core.queues.get(queue_id)
+        if kind == "enqueue":
+            stored = self._core.store.fetch(PREPARED_QUEUE, lookup_id)
+            if stored is None or queue is None:
+                raise StoreCorrupt(
+                    f"a prepared transaction names message {lookup_id}, which is not there",
+                    where="prepared transactions",
+                    remedy="run: lior doctor --repair",
+                )
+            operation = Enqueue(queue, stored.message, lookup_id)
+            queue.uncommitted_bytes += operation.size
+            self._core.count_bytes(queue, operation.size)
+            return operation
+        if queue is None or lookup_id not in queue.available:
+            return None  # an express message, gone with the crash
+        position = queue.position(lookup_id, self._core.store)
+        if kind == "dequeue":
+            return Dequeue(position, MessageClass(rest[0]))
+        return Move(position, self._core.queues[rest[0]])
+
+    def in_doubt(self) -> list[Transaction]:
+        prepared = TransactionState.PREPARED
+        return [transaction for transaction in self._core.transactions.values() if transaction.state is prepared]
+
+
+def mark_first_and_last(transaction: Transaction) -> None:
+    """FirstInTransaction and LastInTransaction concern the messages sent, for each destination (DM-069)."""
+    sends: dict[Queue, list[Enqueue]] = {}
+    for operation in transaction.operations:
+        if isinstance(operation, Enqueue):
+            sends.setdefault(operation.queue, []).append(operation)
+    for enqueues in sends.values():
+        for number, enqueue in enumerate(enqueues):
+            known = enqueue.message.transaction or MessageTransaction()
+            known.transaction_identifier = transaction.identifier
+            known.index = transaction.index
+            known.first_in_transaction = number == 0
+            known.last_in_transaction = number == len(enqueues) - 1
+            enqueue.message.transaction = known
+

@@ -1,0 +1,1 @@
+"""The daemon: the only code with asyncio, sockets, threads, clock and entropy."""

@@ -1,0 +1,272 @@
+"""A message as the store keeps it: header bytes and body bytes.
+
+    header = version (1 byte), CRC-32 of version, fields and body (4 bytes), fields
+    field  = tag (1 byte), length (1 byte, or 255 and 4 bytes), payload
+
+Tags ascend. A field is written when it differs from the default of Message. A later version may add tags:
+this one skips a tag it does not know, and since the store never rewrites a header, the field stays on disk.
+A change that an older reader must not skip gets a new version number. What a message's position remembers
+(lookup id, arrival time, counts) is not here: those are columns.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields as dataclass_fields
+from functools import lru_cache, partial
+from itertools import compress
+from operator import attrgetter, ne
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final
+from uuid import UUID
+from zlib import crc32
+
+from lior.errors import InvalidParameter, StoreCorrupt, StoreVersion
+from lior.message import NULL_GUID, Message, MessageSecurity, MessageSoap, MessageTransaction, ObjectId
+
+VERSION: Final = 1
+_HEAD: Final = Struct("<BI")
+_LONG: Final = 255  # the length byte that says: four bytes of length follow
+_LONG_LENGTH: Final = Struct("<I")
+_DAMAGED: Final = "run: lior doctor"
+
+Encoder = Callable[[Any], bytes]
+Decoder = Callable[[bytes], Any]
+
+_int_of: Final[Decoder] = partial(int.from_bytes, byteorder="little")
+
+
+@lru_cache(maxsize=4096)  # few queue managers send many messages
+def _guid_of(data: bytes) -> UUID:
+    return UUID(bytes=data)
+
+
+def _prefix(tag: int, size: int) -> bytes:
+    return bytes((tag, size)) if size < _LONG else bytes((tag, _LONG)) + _LONG_LENGTH.pack(size)
+
+
+def _number(code: str) -> tuple[int, Callable[[int], Encoder], Decoder]:
+    layout = Struct("<BB" + code)
+    width = layout.size - 2
+    if code == "d":
+        real = Struct("<d").unpack
+        return width, lambda tag: partial(layout.pack, tag, width), lambda data: real(data)[0]
+    return width, lambda tag: partial(layout.pack, tag, width), _int_of
+
+
+def _bytes_encoder(tag: int) -> Encoder:
+    return lambda value: _prefix(tag, len(value)) + value
+
+
+def _text_encoder(tag: int) -> Encoder:
+    def encode_text(value: str) -> bytes:
+        data = value.encode("utf-8", "surrogatepass")
+        return _prefix(tag, len(data)) + data
+
+    return encode_text
+
+
+def _text_of(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")  # labels may hold lone surrogates: they come from UTF-16
+
+
+def _guid_encoder(tag: int) -> Encoder:
+    prefix = _prefix(tag, 16)
+    return lambda value: prefix + value.int.to_bytes(16, "big")
+
+
+def _object_id_encoder(tag: int) -> Encoder:
+    prefix = _prefix(tag, 20)
+    return lambda value: prefix + value.lineage.int.to_bytes(16, "big") + value.uniquifier.to_bytes(4, "little")
+
+
+def _object_id_of(data: bytes) -> ObjectId:
+    return ObjectId(_guid_of(data[:16]), _int_of(data[16:]))
+
+
+def _flag_of(data: bytes) -> bool:
+    if data > b"\x01":
+        raise ValueError("a flag is 0 or 1")
+    return data == b"\x01"
+
+
+_U8, _U16, _U32, _U64, _F64 = map(_number, "BHIQd")
+_FLAG = (1, _U8[1], _flag_of)
+_BYTES = (None, _bytes_encoder, bytes)
+_TEXT = (None, _text_encoder, _text_of)
+_GUID = (16, _guid_encoder, _guid_of)
+_OBJECT_ID = (20, _object_id_encoder, _object_id_of)
+_CORRELATION = (20, _bytes_encoder, bytes)
+
+Kind = tuple[int | None, Callable[[int], Encoder], Decoder]
+
+
+class _Layout:
+    """The fields of one class: how each is written and read, and what need not be written."""
+
+    def __init__(self, part: type, table: list[tuple[int, str, Kind]]) -> None:
+        self.part = part
+        defaults = {field.name: field.default for field in dataclass_fields(part)}
+        self.values = attrgetter(*[name for _, name, _ in table])
+        self.defaults = tuple(defaults[name] for _, name, _ in table)
+        self.encoders = tuple(kind[1](tag) for tag, _, kind in table)
+        self.names = tuple(name for _, name, _ in table)
+        self.decoders: list[tuple[str, int | None, Decoder] | None] = [None] * 256
+        for tag, name, (width, _, decoder) in table:
+            self.decoders[tag] = (name, width, decoder)
+
+    def encode(self, part: object) -> list[bytes]:
+        values = self.values(part)
+        changed = map(ne, values, self.defaults)
+        return [encoder(value) for encoder, value in compress(zip(self.encoders, values, strict=True), changed)]
+
+    def decode_into(self, part: Any, data: bytes, at: int) -> None:
+        decoders, end, last = self.decoders, len(data), -1
+        while at < end:
+            tag = data[at]
+            if tag <= last:
+                raise ValueError(f"field {tag} follows field {last}")
+            last = tag
+            size = data[at + 1]
+            at += 2
+            if size == _LONG:
+                (size,) = _LONG_LENGTH.unpack_from(data, at)
+                at += 4
+            stop = at + size
+            if stop > end:
+                raise ValueError(f"field {tag} is {size} bytes long, {end - at} are left")
+            field = decoders[tag]
+            if field is not None:
+                name, width, decoder = field
+                if width is not None and width != size:
+                    raise ValueError(f"{name} is {size} bytes long instead of {width}")
+                setattr(part, name, decoder(data[at:stop]))
+            at = stop
+
+    def as_kind(self) -> Kind:
+        """This class as one field of another."""
+
+        def encoder(tag: int) -> Encoder:
+            def encode_part(part: object) -> bytes:
+                data = b"".join(self.encode(part))
+                return _prefix(tag, len(data)) + data
+
+            return encode_part
+
+        def decoder(data: bytes) -> Any:
+            part = self.part()
+            self.decode_into(part, data, 0)
+            return part
+
+        return None, encoder, decoder
+
+
+_SECURITY = _Layout(MessageSecurity, [
+    (1, "sender_identifier_type", _U16),
+    (2, "sender_identifier", _BYTES),
+    (3, "sender_certificate", _BYTES),
+    (4, "signature", _BYTES),
+    (5, "multi_queue_signature", _BYTES),
+    (6, "authentication_level", _U16),
+    (7, "authentication_provider_type", _U32),
+    (8, "authentication_provider_name", _TEXT),
+    (9, "symmetric_key", _BYTES),
+    (10, "privacy_level", _U32),
+    (11, "hash_algorithm", _U32),
+    (12, "encryption_algorithm", _U32),
+])
+
+_TRANSACTION = _Layout(MessageTransaction, [
+    (1, "transaction_identifier", _GUID),
+    (2, "sequence_identifier", _U64),
+    (3, "sequence_number", _U32),
+    (4, "previous_sequence_number", _U32),
+    (5, "index", _U32),
+    (6, "first_in_transaction", _FLAG),
+    (7, "last_in_transaction", _FLAG),
+    (8, "final_ack_required", _FLAG),
+    (9, "connector_queue_manager", _GUID),
+    (10, "status_queue", _TEXT),
+])
+
+_SOAP = _Layout(MessageSoap, [
+    (1, "envelope", _TEXT),
+    (2, "compound_message", _BYTES),
+    (3, "body", _TEXT),
+    (4, "header", _TEXT),
+])
+
+_MESSAGE = _Layout(Message, [
+    (1, "label", _TEXT),
+    (2, "body_type", _U32),
+    (3, "extension", _BYTES),
+    (4, "application_tag", _U32),
+    (5, "correlation_id", _CORRELATION),
+    (6, "message_class", _U16),
+    (7, "priority", _U8),
+    (8, "delivery_guarantee", _U8),
+    (9, "acknowledgements_requested", _U8),
+    (10, "positive_journaling_requested", _FLAG),
+    (11, "negative_journaling_requested", _FLAG),
+    (12, "time_to_reach_queue", _U32),
+    (13, "time_to_be_received", _U32),
+    (14, "administration_queue", _TEXT),
+    (15, "response_queue", _TEXT),
+    (16, "destination_queue", _TEXT),
+    (17, "destination_multi_queue", _TEXT),
+    (18, "application_deadletter_queue", _TEXT),
+    (19, "identifier", _OBJECT_ID),
+    (20, "sent_time", _F64),
+    (21, "tracing_requested", _FLAG),
+    (22, "connector_type", _GUID),
+    (23, "hop_count", _U8),
+    (24, "allow_peek_when_locked", _FLAG),
+    (25, "security", _SECURITY.as_kind()),
+    (26, "transaction", _TRANSACTION.as_kind()),
+    (27, "soap", _SOAP.as_kind()),
+    (28, "failure_reason", _U32),
+    (29, "failed_destination", _TEXT),
+    (30, "packet", _BYTES),
+])
+# Apart from the table: comparing two UUIDs runs Python code, a test for identity does not.
+_SOURCE, _TRACING = 40, 41
+_encode_source, _encode_tracing = _guid_encoder(_SOURCE), _guid_encoder(_TRACING)
+_MESSAGE.decoders[_SOURCE] = ("source_queue_manager", 16, _guid_of)
+_MESSAGE.decoders[_TRACING] = ("tracing_queue", 16, _guid_of)
+
+
+def encode(message: Message) -> bytes:
+    """The header of a message; its body is stored beside it. Raises InvalidParameter for a value that a
+    message cannot have."""
+    try:
+        parts = _MESSAGE.encode(message)
+        source, tracing = message.source_queue_manager, message.tracing_queue
+        if source is not NULL_GUID and source != NULL_GUID:
+            parts.append(_encode_source(source))
+        if tracing is not NULL_GUID and tracing != NULL_GUID:
+            parts.append(_encode_tracing(tracing))
+        if len(message.correlation_id) != 20:
+            raise ValueError(f"correlation_id is {len(message.correlation_id)} bytes long instead of 20")
+        data = b"".join(parts)
+        return _HEAD.pack(VERSION, crc32(message.body, crc32(data, VERSION))) + data
+    except (StructError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise InvalidParameter(f"a message that cannot be stored: {error}", where="message") from error
+
+
+def decode(header: bytes, body: bytes) -> Message:
+    """The message of a header and its body. Raises StoreCorrupt, or StoreVersion for a header that a newer
+    Lior wrote."""
+    try:
+        version, crc = _HEAD.unpack_from(header)
+        fields = header[5:]
+        if crc32(body, crc32(fields, version)) != crc:
+            raise ValueError("the checksum does not match")
+        if version != VERSION:
+            if version > VERSION:
+                raise StoreVersion(f"a record of version {version}; this Lior reads {VERSION}",
+                                   where="message record", remedy="use the Lior that wrote the store, or a newer one")
+            raise ValueError(f"version {version}")
+        message = Message(body)
+        _MESSAGE.decode_into(message, fields, 0)
+        return message
+    except (StructError, ValueError, IndexError) as error:
+        raise StoreCorrupt(f"a damaged message record: {error}", where="message record", remedy=_DAMAGED) from error

@@ -1,0 +1,1 @@
+"""Fakes for tests, shipped for users' tests too."""

@@ -1,0 +1,1 @@
+"""Bytes to structures and back; pure."""

@@ -1,0 +1,273 @@
+"""NDR 2.0 transfer syntax, 32-bit, little endian ([C706] chapter 14, [MS-RPCE] 2.2.4): a strict writer and reader.
+
+Alignment counts from the first byte of the stub, so a writer or a reader holds exactly one stub. A pointer inside a
+structure, union or array writes its referent in place and its pointee later: `unique` and `defer` queue the pointee,
+`flush` runs the queue. A pointee that holds pointers itself is finished before the next one starts, so the one who
+writes or reads a construction calls `flush` after its last member.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, TypeVar
+from uuid import UUID
+
+from lior.errors import InvalidParameter, Malformed
+
+T = TypeVar("T")
+Number = Literal["b", "B", "h", "H", "i", "I", "q", "Q"]  # struct codes; each aligns to its own size
+SIZES: Final[dict[str, int]] = {"b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
+FIRST_REFERENT: Final = 0x00020000  # any non-zero value does; Windows starts here and counts in fours
+
+_U8, _U16, _U32, _U64 = (struct.Struct(code) for code in ("<B", "<H", "<I", "<Q"))
+_I8, _I16, _I32, _I64 = (struct.Struct(code) for code in ("<b", "<h", "<i", "<q"))
+_STRING_HEADER: Final = struct.Struct("<III")  # maximum count, offset, actual count
+_PADDING: Final = (b"", b"\0", b"\0" * 2, b"\0" * 3, b"\0" * 4, b"\0" * 5, b"\0" * 6, b"\0" * 7)
+
+
+class NdrWriter:
+    """Builds one stub. Values must be in range: whoever builds a request checks what a user gave."""
+
+    __slots__ = ("_deferred", "_referent", "data")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._referent = FIRST_REFERENT
+        self._deferred: list[Callable[[], None]] = []
+
+    def to_bytes(self) -> bytes:
+        if self._deferred:
+            raise AssertionError("pointees wait to be written: call flush")
+        return bytes(self.data)
+
+    def align(self, boundary: int) -> None:
+        self.data += _PADDING[-len(self.data) & (boundary - 1)]
+
+    def u8(self, value: int) -> None:
+        self.data += _U8.pack(value)
+
+    def i8(self, value: int) -> None:
+        self.data += _I8.pack(value)
+
+    def u16(self, value: int) -> None:
+        self.align(2)
+        self.data += _U16.pack(value)
+
+    def i16(self, value: int) -> None:
+        self.align(2)
+        self.data += _I16.pack(value)
+
+    def u32(self, value: int) -> None:
+        self.align(4)
+        self.data += _U32.pack(value)
+
+    def i32(self, value: int) -> None:
+        self.align(4)
+        self.data += _I32.pack(value)
+
+    def u64(self, value: int) -> None:
+        self.align(8)
+        self.data += _U64.pack(value)
+
+    def i64(self, value: int) -> None:
+        self.align(8)
+        self.data += _I64.pack(value)
+
+    def guid(self, value: UUID) -> None:
+        self.align(4)
+        self.data += value.bytes_le
+
+    def raw(self, value: bytes | memoryview) -> None:
+        """Bytes as they are: a byte array of known length, or something already marshalled."""
+        self.data += value
+
+    def numbers(self, code: Number, values: Sequence[int]) -> None:
+        """The elements of an array of one primitive type, without its counts."""
+        self.align(SIZES[code])
+        self.data += struct.pack(f"<{len(values)}{code}", *values)
+
+    def wide_string(self, value: str) -> None:
+        """A conformant-varying [string] wchar_t array with its terminator."""
+        try:
+            units = value.encode("utf-16-le") + b"\0\0"
+        except UnicodeEncodeError:
+            raise InvalidParameter("text is not UTF-16", where=repr(value)[:200]) from None
+        if "\0" in value:
+            raise InvalidParameter("text with a NUL inside", where=repr(value)[:200])
+        self.align(4)
+        self.data += _STRING_HEADER.pack(len(units) // 2, 0, len(units) // 2)
+        self.data += units
+
+    def unique(self, value: T | None, write: Callable[["NdrWriter", T], None]) -> None:
+        """An embedded unique pointer; the pointee follows at the next flush."""
+        if value is None:
+            self.u32(0)
+            return
+        pointee = value
+        self.referent()
+        self._deferred.append(lambda: write(self, pointee))
+
+    def referent(self) -> None:
+        """The identifier of a pointer that is not NULL."""
+        self.u32(self._referent)
+        self._referent += 4
+
+    def defer(self, action: Callable[[], None]) -> None:
+        self._deferred.append(action)
+
+    def flush(self) -> None:
+        pending, self._deferred = self._deferred, []
+        for action in pending:
+            action()
+            if self._deferred:
+                self.flush()
+
+
+class NdrReader:
+    """Reads one stub. Whatever is truncated or inconsistent raises Malformed before anything is allocated for it."""
+
+    __slots__ = ("_deferred", "at", "data", "where")
+
+    def __init__(self, data: bytes | memoryview, at: int = 0, where: str = "NDR stub") -> None:
+        self.data = data
+        self.at = at
+        self.where = where
+        self._deferred: list[Callable[[], None]] = []
+
+    @property
+    def remaining(self) -> int:
+        return len(self.data) - self.at
+
+    def malformed(self, what: str) -> Malformed:
+        return Malformed(f"{what} at offset {self.at}", where=self.where, remedy="the peer sent a broken request")
+
+    def _truncated(self, need: int) -> Malformed:
+        return self.malformed(f"{need} bytes needed, {max(self.remaining, 0)} left")
+
+    def align(self, boundary: int) -> None:
+        self.at = (self.at + boundary - 1) & -boundary
+
+    def u8(self) -> int:
+        return self._number(_U8, 1)
+
+    def i8(self) -> int:
+        return self._number(_I8, 1)
+
+    def u16(self) -> int:
+        return self._number(_U16, 2)
+
+    def i16(self) -> int:
+        return self._number(_I16, 2)
+
+    def u32(self) -> int:
+        return self._number(_U32, 4)
+
+    def i32(self) -> int:
+        return self._number(_I32, 4)
+
+    def u64(self) -> int:
+        return self._number(_U64, 8)
+
+    def i64(self) -> int:
+        return self._number(_I64, 8)
+
+    def _number(self, form: struct.Struct, size: int) -> int:
+        at = (self.at + size - 1) & -size
+        try:
+            value: int = form.unpack_from(self.data, at)[0]
+        except struct.error:
+            raise self._truncated(size) from None
+        self.at = at + size
+        return value
+
+    def guid(self) -> UUID:
+        self.align(4)
+        return UUID(bytes_le=self.raw(16))
+
+    def raw(self, count: int) -> bytes:
+        end = self.at + count
+        if end > len(self.data):
+            raise self._truncated(count)
+        value = bytes(self.data[self.at:end])
+        self.at = end
+        return value
+
+    def numbers(self, code: Number, count: int) -> tuple[int, ...]:
+        """The elements of an array of one primitive type whose count is already known."""
+        size = SIZES[code]
+        self.align(size)
+        self.check_fits(count, size)
+        values = struct.unpack_from(f"<{count}{code}", self.data, self.at)
+        self.at += count * size
+        return values
+
+    def check_fits(self, count: int, size: int) -> None:
+        """Refuses `count` elements of at least `size` bytes that cannot be in the rest of the stub."""
+        if count * size > self.remaining:
+            raise self.malformed(f"{count} elements of {size} bytes do not fit in the {max(self.remaining, 0)} left")
+
+    def conformant(self, expected: int, size: int) -> int:
+        """The maximum count of a conformant array, which must equal its size_is value."""
+        count = self.u32()
+        if count != expected:
+            raise self.malformed(f"array of {count} elements where {expected} were announced")
+        self.check_fits(count, size)
+        return count
+
+    def conformant_varying(self, expected: int, size: int) -> int:
+        """The actual count of a [size_is, length_is] array: never above the maximum, and the offset is zero."""
+        maximum, offset, count = self._counts()
+        if maximum != expected or offset or count > maximum:
+            raise self.malformed(f"array counts {maximum}, {offset}, {count} where size {expected} was announced")
+        self.check_fits(count, size)
+        return count
+
+    def wide_string(self) -> str:
+        """A conformant-varying [string] wchar_t array. One terminator, at its end; a name has none inside."""
+        maximum, offset, count = self._counts()
+        if offset or not 0 < count <= maximum:
+            raise self.malformed(f"string counts {maximum}, {offset}, {count}")
+        self.check_fits(count, 2)
+        try:
+            text = self.raw(2 * count).decode("utf-16-le")
+        except UnicodeDecodeError:
+            raise self.malformed("string is not UTF-16") from None
+        if text.find("\0") != len(text) - 1:
+            raise self.malformed("string without a single terminator at its end")
+        return text[:-1]
+
+    def _counts(self) -> tuple[int, int, int]:
+        self.align(4)
+        try:
+            maximum, offset, count = _STRING_HEADER.unpack_from(self.data, self.at)
+        except struct.error:
+            raise self._truncated(12) from None
+        self.at += 12
+        return maximum, offset, count
+
+    def referent(self) -> bool:
+        """A pointer's place in its construction; True if a pointee follows."""
+        return self.u32() != 0
+
+    def unique(self, read: Callable[["NdrReader"], T], place: Callable[[T | None], None]) -> None:
+        """An embedded unique pointer: `place` gets None now, or the pointee at the next flush."""
+        if self.referent():
+            self._deferred.append(lambda: place(read(self)))
+        else:
+            place(None)
+
+    def defer(self, action: Callable[[], None]) -> None:
+        self._deferred.append(action)
+
+    def flush(self) -> None:
+        pending, self._deferred = self._deferred, []
+        for action in pending:
+            action()
+            if self._deferred:
+                self.flush()
+
+    def end(self) -> None:
+        """Refuses bytes behind the last parameter; only padding to a multiple of eight may follow."""
+        if self._deferred:
+            raise AssertionError("pointees wait to be read: call flush")
+        if self.remaining > -self.at % 8:
+            raise self.malformed(f"{self.remaining} bytes too many")
