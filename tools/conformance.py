@@ -152,7 +152,7 @@ class Recorder:
         elif report.skipped:  # xfail arrives here too
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(getattr(report, "wasxfail", ""))
             self.outcomes[report.nodeid] = "skipped", reason
-        elif report.when == "call" and report.nodeid not in self.outcomes:
+        elif report.when == "call":
             self.outcomes[report.nodeid] = "passed", ""
 
     def results(self) -> Results:

@@ -27,7 +27,7 @@ computer) have names and types here, so that tools can show them. Without a dire
 
 
 def _default(value: Value) -> str:
-    return "" if value is None else f"`{value!r}`" if isinstance(value, str) else f"`{value}`"
+    return "" if value is None else f"`{value!r}`" if isinstance(value, str) else f"`{value!s}`"
 
 
 def _access(entry: Property) -> str:

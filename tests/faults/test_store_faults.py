@@ -1,4 +1,4 @@
-"""The store when calls fail, the power is cut or the process is killed: what was acknowledged is there, whole and once."""
+"""When calls fail, the power is cut or the process is killed, what the store acknowledged is there, whole and once."""
 
 import errno
 import json

@@ -5,14 +5,15 @@ It shares nothing with src/lior and favours obviousness: one offset, one functio
 
 import struct
 import uuid
+from typing import Any
 
 
 class Stub:
-    def __init__(self, data):
+    def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
-    def take(self, code):
+    def take(self, code: str) -> Any:
         size = struct.calcsize("<" + code)
         while self.at % size:
             self.at += 1
@@ -20,29 +21,29 @@ class Stub:
         self.at += size
         return value
 
-    def octets(self, count):
+    def octets(self, count: int) -> bytes:
         assert self.at + count <= len(self.data)
         self.at += count
         return self.data[self.at - count:self.at]
 
-    def align(self, boundary):
+    def align(self, boundary: int) -> None:
         while self.at % boundary:
             self.at += 1
 
-    def guid(self):
+    def guid(self) -> uuid.UUID:
         self.align(4)
         one, two, three = struct.unpack("<IHH", self.octets(8))
         return uuid.UUID(fields=(one, two, three, *struct.unpack("BB", self.octets(2)),
                                  int.from_bytes(self.octets(6), "big")))
 
-    def string(self):
+    def string(self) -> str:
         maximum, offset, actual = self.take("I"), self.take("I"), self.take("I")
         assert offset == 0 and actual <= maximum
         units = [self.take("H") for _ in range(actual)]
         assert units[-1] == 0 and 0 not in units[:-1]
         return struct.pack(f"<{actual - 1}H", *units[:-1]).decode("utf-16-le")
 
-    def elements(self, count, code):
+    def elements(self, count: int, code: str) -> tuple[int, ...]:
         assert self.take("I") == count
         return tuple(self.take(code) for _ in range(count))
 
@@ -51,14 +52,14 @@ SCALARS = {16: "b", 17: "B", 2: "h", 18: "H", 3: "i", 19: "I", 20: "q", 21: "Q"}
 NUMBERS = {0x1012: "H", 0x1003: "i", 0x1013: "I", 0x1015: "Q"}
 
 
-def variants(stub, count):
+def variants(stub: Stub, count: int) -> list[tuple[int, Any]]:
     """A conformant array of PROPVARIANT and everything that it points to, as (vt, value) pairs."""
     assert stub.take("I") == count
     flat = [variant_head(stub) for _ in range(count)]
     return [(vt, pointee(stub, vt, head)) for vt, head in flat]
 
 
-def variant_head(stub):
+def variant_head(stub: Stub) -> tuple[int, Any]:
     stub.align(8)
     vt = stub.take("H")
     stub.take("B")
@@ -76,7 +77,7 @@ def variant_head(stub):
     return vt, (stub.take("I"), stub.take("I"))
 
 
-def pointee(stub, vt, head):
+def pointee(stub: Stub, vt: int, head: Any) -> Any:
     if vt == 31:
         return stub.string() if head else None
     if vt == 72:
@@ -101,7 +102,7 @@ def pointee(stub, vt, head):
     return tuple(variants(stub, count))
 
 
-def queue_format(stub):
+def queue_format(stub: Stub) -> Any:
     """QUEUE_FORMAT with its pointee: (qft, suffix and flags, value)."""
     stub.align(4)
     qft, suffix, _ = stub.take("B"), stub.take("B"), stub.take("H")

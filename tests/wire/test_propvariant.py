@@ -1,5 +1,6 @@
 """PROPVARIANT in memory and on the wire: vectors written out from the tables, and a second reader of them."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -52,33 +53,33 @@ ELEMENTS = {
 }
 
 
-def encoded(*variants):
+def encoded(*variants: Any) -> bytes:
     writer = NdrWriter()
     write_propvariants(writer, variants)
     return writer.to_bytes()
 
 
-def decoded(data, count=1):
+def decoded(data: bytes, count: int=1) -> tuple[PropVariant, ...]:
     reader = NdrReader(data)
     variants = read_propvariants(reader, count)
     reader.end()
     return variants
 
 
-def plain(variant):
+def plain(variant: PropVariant) -> tuple[int, Any]:
     """The second reader's form: pairs instead of PropVariants."""
     if variant.vt == VT_VECTOR | VT_VARIANT:
         return variant.vt, tuple(plain(element) for element in variant.value)
     return variant.vt, variant.value
 
 
-def one(hexadecimal):
+def one(hexadecimal: str) -> bytes:
     """A stub of one variant: its array count and alignment, then the given bytes."""
     return bytes.fromhex("01000000 00000000" + hexadecimal)
 
 
 @pytest.mark.spec("MQ-042")
-def test_type_constants_are_those_of_the_table():
+def test_type_constants_are_those_of_the_table() -> None:
     assert {member.name: member.value for member in VarEnum} == {
         "VT_EMPTY": 0, "VT_NULL": 1, "VT_I2": 2, "VT_I4": 3, "VT_BOOL": 11, "VT_VARIANT": 12, "VT_I1": 16,
         "VT_UI1": 17, "VT_UI2": 18, "VT_UI4": 19, "VT_I8": 20, "VT_UI8": 21, "VT_LPWSTR": 31, "VT_BLOB": 65,
@@ -90,7 +91,7 @@ def test_type_constants_are_those_of_the_table():
 
 @pytest.mark.spec("MQ-043")
 @pytest.mark.parametrize("vt", [0, 1])
-def test_empty_and_null_end_behind_the_union_tag(vt):
+def test_empty_and_null_end_behind_the_union_tag(vt: int) -> None:
     data = encoded(PropVariant(vt))
     assert data == one(f"{vt:02x}00 00 00 00000000 {vt:02x}00")
     assert decoded(data) == (PropVariant(vt),)
@@ -99,7 +100,7 @@ def test_empty_and_null_end_behind_the_union_tag(vt):
 
 
 @pytest.mark.spec("MQ-044")
-def test_a_bare_variant_type_is_refused():
+def test_a_bare_variant_type_is_refused() -> None:
     with pytest.raises(IllegalPropertyType) as caught:
         encoded(PropVariant(VT_VARIANT, ()))
     assert caught.value.code == 0xC00E0019
@@ -109,7 +110,7 @@ def test_a_bare_variant_type_is_refused():
 
 @pytest.mark.spec("MQ-045")
 @pytest.mark.parametrize("body_type", [8, 30, 0xDEADBEEF])
-def test_a_body_type_need_not_be_a_property_type(body_type):
+def test_a_body_type_need_not_be_a_property_type(body_type: int) -> None:
     message = Message(body=b"x", body_type=body_type)
     assert message.copy().body_type == body_type
     with pytest.raises(IllegalPropertyType):
@@ -118,7 +119,7 @@ def test_a_body_type_need_not_be_a_property_type(body_type):
 
 @pytest.mark.spec("MQ-046")
 @pytest.mark.parametrize("reserved", ["00 00 00000000", "ff 7f cdcdcdcd"])
-def test_reserved_fields_of_the_header_are_not_looked_at(reserved):
+def test_reserved_fields_of_the_header_are_not_looked_at(reserved: str) -> None:
     assert decoded(one(f"1300 {reserved} 1300 0000 07000000")) == (PropVariant(VT_UI4, 7),)
     assert encoded(PropVariant(VT_UI4, 7)) == one("1300 00 00 00000000 1300 0000 07000000")
 
@@ -139,7 +140,7 @@ def test_reserved_fields_of_the_header_are_not_looked_at(reserved):
     (PropVariant(VT_LPWSTR), "1f00 00 00 00000000 1f00 0000 00000000"),
     (PropVariant(VT_BLOB, b"abc"), "4100 00 00 00000000 4100 0000 03000000 00000200 03000000 616263"),
 ])
-def test_each_single_arm_stands_at_its_own_alignment(variant, arm):
+def test_each_single_arm_stands_at_its_own_alignment(variant: PropVariant, arm: str) -> None:
     assert encoded(variant) == one(arm)
     assert decoded(one(arm)) == (variant,)
 
@@ -147,7 +148,7 @@ def test_each_single_arm_stands_at_its_own_alignment(variant, arm):
 @pytest.mark.spec("MQ-048", "MQ-052")
 @pytest.mark.parametrize("base", list(ELEMENTS))
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_each_vector_round_trips_with_any_count(base, count):
+def test_each_vector_round_trips_with_any_count(base: int, count: int) -> None:
     variant = PropVariant(VT_VECTOR | base, ELEMENTS[base][:count])
     data = encoded(variant)
     assert decoded(data) == (variant,)
@@ -156,7 +157,7 @@ def test_each_vector_round_trips_with_any_count(base, count):
 
 @pytest.mark.spec("MQ-048")
 @pytest.mark.parametrize("base", [0, 1, VT_I1, VT_I2, VT_I8, VT_BOOL, VT_BLOB, 8, 30])
-def test_no_other_vector_exists(base):
+def test_no_other_vector_exists(base: int) -> None:
     with pytest.raises(IllegalPropertyType):
         PropVariant(VT_VECTOR | base, ()).check()
     with pytest.raises(Malformed):
@@ -166,12 +167,12 @@ def test_no_other_vector_exists(base):
 
 @pytest.mark.spec("MQ-048", "MQ-052")
 @pytest.mark.parametrize("data", [b"", b"a", b"abc"])
-def test_a_vector_of_octets_is_bytes(data):
+def test_a_vector_of_octets_is_bytes(data: bytes) -> None:
     assert decoded(encoded(PropVariant(VT_VECTOR | VT_UI1, data))) == (PropVariant(VT_VECTOR | VT_UI1, data),)
 
 
 @pytest.mark.spec("MQ-049")
-def test_an_array_aligns_its_elements_to_eight_and_defers_its_pointees():
+def test_an_array_aligns_its_elements_to_eight_and_defers_its_pointees() -> None:
     data = encoded(PropVariant(VT_UI4, 9), PropVariant(VT_LPWSTR, "ab"), PropVariant(VT_VECTOR | VT_LPWSTR, ("c", "")))
     assert data == bytes.fromhex(
         "03000000 00000000"
@@ -187,8 +188,8 @@ def test_an_array_aligns_its_elements_to_eight_and_defers_its_pointees():
 
 
 @pytest.mark.spec("MQ-049")
-def test_the_elements_of_a_create_call_stand_where_another_implementation_puts_them():
-    """R_QMCreateObjectInternal for .\\private$\\q with three properties: count at 0x48, elements at 0x50, 0x60, 0x70."""
+def test_the_elements_of_a_create_call_stand_where_another_implementation_puts_them() -> None:
+    """R_QMCreateObjectInternal, .\\private$\\q, three properties: count at 0x48, elements at 0x50, 0x60, 0x70."""
     writer = NdrWriter()
     writer.u32(1)
     writer.wide_string(".\\private$\\q")
@@ -205,13 +206,13 @@ def test_the_elements_of_a_create_call_stand_where_another_implementation_puts_t
 
 
 @pytest.mark.spec("MQ-049")
-def test_refuses_a_union_tag_that_differs_from_the_type():
+def test_refuses_a_union_tag_that_differs_from_the_type() -> None:
     with pytest.raises(Malformed):
         decoded(one("1300 00 00 00000000 0300 0000 07000000"))
 
 
 @pytest.mark.spec("MQ-050")
-def test_true_is_all_ones_and_anything_but_zero_is_true():
+def test_true_is_all_ones_and_anything_but_zero_is_true() -> None:
     assert encoded(PropVariant(VT_BOOL, True))[-2:] == b"\xff\xff"
     assert encoded(PropVariant(VT_BOOL, False))[-2:] == b"\0\0"
     for value, expected in (("0000", False), ("0100", True), ("ffff", True), ("0080", True)):
@@ -223,7 +224,7 @@ def test_true_is_all_ones_and_anything_but_zero_is_true():
 
 
 @pytest.mark.spec("MQ-051")
-def test_a_null_blob_has_no_bytes():
+def test_a_null_blob_has_no_bytes() -> None:
     head = "4100 00 00 00000000 4100 0000"
     assert decoded(one(f"{head} 00000000 00000000")) == (PropVariant(VT_BLOB, b""),)
     assert decoded(one(f"{head} 00000000 00000200 00000000")) == (PropVariant(VT_BLOB, b""),)
@@ -235,7 +236,7 @@ def test_a_null_blob_has_no_bytes():
 
 @pytest.mark.spec("MQ-052")
 @pytest.mark.parametrize(("base", "size"), [(VT_UI1, 1), (VT_UI2, 2), (VT_I4, 4), (VT_UI4, 4)])
-def test_refuses_a_counted_array_with_another_maximum_or_too_few_bytes(base, size):
+def test_refuses_a_counted_array_with_another_maximum_or_too_few_bytes(base: int, size: int) -> None:
     head = f"{base:02x}10 00 00 00000000 {base:02x}10 0000 02000000 00000200"
     decoded(one(f"{head} 02000000" + "00" * 2 * size))
     with pytest.raises(Malformed):
@@ -247,12 +248,12 @@ def test_refuses_a_counted_array_with_another_maximum_or_too_few_bytes(base, siz
 
 
 @pytest.mark.spec("MQ-052")
-def test_a_vector_of_i4_is_signed():
+def test_a_vector_of_i4_is_signed() -> None:
     assert decoded(one("0310 00 00 00000000 0310 0000 01000000 00000200 01000000 ffffffff"))[0].value == (-1,)
 
 
 @pytest.mark.spec("MQ-053")
-def test_64_bit_elements_align_to_eight_and_guids_to_four():
+def test_64_bit_elements_align_to_eight_and_guids_to_four() -> None:
     both = encoded(PropVariant(VT_LPWSTR, "ab"), PropVariant(VT_VECTOR | VT_UI8, (2,)),
                    PropVariant(VT_VECTOR | VT_CLSID, (GUID,)))
     assert both == bytes.fromhex(
@@ -267,7 +268,7 @@ def test_64_bit_elements_align_to_eight_and_guids_to_four():
 
 
 @pytest.mark.spec("MQ-054")
-def test_a_vector_of_strings_holds_pointers_first_and_may_hold_null():
+def test_a_vector_of_strings_holds_pointers_first_and_may_hold_null() -> None:
     head = "1f10 00 00 00000000 1f10 0000 03000000 00000200 03000000"
     strings = "01000000 00000000 01000000 0000 0000 03000000 00000000 03000000 6100 6200 0000"
     data = one(f"{head} 04000200 00000000 08000200 {strings}")
@@ -277,7 +278,7 @@ def test_a_vector_of_strings_holds_pointers_first_and_may_hold_null():
 
 
 @pytest.mark.spec("MQ-055")
-def test_a_vector_of_vectors_round_trips():
+def test_a_vector_of_vectors_round_trips() -> None:
     history = PropVariant(VT_VECTOR | VT_VARIANT, (
         PropVariant(VT_VECTOR | VT_UI4, (0x80000004, 2)), PropVariant(VT_VECTOR | VT_I4, (1, 2)),
         PropVariant(VT_VECTOR | VT_I4, (-1, 0)),
@@ -288,7 +289,7 @@ def test_a_vector_of_vectors_round_trips():
     assert second_ndr.variants(second_ndr.Stub(data), 2) == [plain(history), (19, 1)]
 
 
-def nested(depth):
+def nested(depth: int) -> PropVariant:
     variant = PropVariant(VT_UI1, 1)
     for _ in range(depth - 1):
         variant = PropVariant(VT_VECTOR | VT_VARIANT, (variant,))
@@ -296,7 +297,7 @@ def nested(depth):
 
 
 @pytest.mark.spec("MQ-055")
-def test_nesting_ends_at_the_cap_in_both_directions():
+def test_nesting_ends_at_the_cap_in_both_directions() -> None:
     deepest = nested(MAX_DEPTH)
     assert decoded(encoded(deepest)) == (deepest,)
     with pytest.raises(IllegalPropertyValue):
@@ -307,20 +308,20 @@ def test_nesting_ends_at_the_cap_in_both_directions():
 
 
 @pytest.mark.parametrize("variant", EXAMPLES, ids=str)
-def test_the_second_reader_agrees_on_every_example(variant):
+def test_the_second_reader_agrees_on_every_example(variant: PropVariant) -> None:
     data = encoded(variant)
     assert decoded(data) == (variant,)
     assert second_ndr.variants(second_ndr.Stub(data), 1) == [plain(variant)]
 
 
-def test_every_example_cut_at_any_length_is_malformed():
+def test_every_example_cut_at_any_length_is_malformed() -> None:
     data = encoded(*EXAMPLES, PropVariant(VT_VECTOR | VT_LPWSTR, ("a", "b")))
     for cut in range(len(data)):
         with pytest.raises(Malformed):
             decoded(data[:cut], len(EXAMPLES) + 1)
 
 
-def test_refuses_an_array_of_another_length_than_announced():
+def test_refuses_an_array_of_another_length_than_announced() -> None:
     with pytest.raises(Malformed):
         decoded(encoded(NULL, NULL), 1)
     with pytest.raises(Malformed):
@@ -328,11 +329,11 @@ def test_refuses_an_array_of_another_length_than_announced():
     assert decoded(bytes.fromhex("00000000"), 0) == ()
 
 
-def test_a_single_variant_is_placed_when_its_pointee_has_come():
+def test_a_single_variant_is_placed_when_its_pointee_has_come() -> None:
     writer = NdrWriter()
     write_propvariant(writer, PropVariant(VT_LPWSTR, "a"))
     writer.flush()
-    found = []
+    found: list[Any] = []
     reader = NdrReader(writer.to_bytes())
     read_propvariant(reader, found.append)
     assert found == []
@@ -348,12 +349,12 @@ def test_a_single_variant_is_placed_when_its_pointee_has_come():
     PropVariant(VT_VECTOR | VT_CLSID, (None,)), PropVariant(VT_VECTOR | VT_VARIANT, (1,)),
     PropVariant(VT_VECTOR | VT_VARIANT, (PropVariant(VT_UI1, 256),)),
 ], ids=str)
-def test_refuses_to_write_a_value_that_does_not_fit_its_type(variant):
+def test_refuses_to_write_a_value_that_does_not_fit_its_type(variant: PropVariant) -> None:
     with pytest.raises(IllegalPropertyValue):
         encoded(variant)
 
 
-def test_names_types_as_the_document_does():
+def test_names_types_as_the_document_does() -> None:
     assert PropVariant(VT_VECTOR | VT_UI4, ()).type_name == "VT_VECTOR | VT_UI4"
     assert PropVariant(VT_NULL).type_name == "VT_NULL"
     assert PropVariant(7).type_name == "0x0007"

@@ -1,13 +1,22 @@
 """QUEUE_FORMAT and its parts as NDR: bytes written out from [MS-MQMQ] 2.2.7 to 2.2.10."""
 
 from ipaddress import IPv4Address
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from lior.errors import IllegalFormatName, Malformed
 from lior.message import ObjectId
-from lior.names import QueueFormat, QueueFormatType, QueueSuffix, from_queue_format, parse_format_name, to_queue_format
+from lior.names import (
+    MulticastName,
+    QueueFormat,
+    QueueFormatType,
+    QueueSuffix,
+    from_queue_format,
+    parse_format_name,
+    to_queue_format,
+)
 from lior.wire.ndr import NdrReader, NdrWriter
 from lior.wire.queue_format import (
     DlId,
@@ -37,7 +46,8 @@ VECTORS = [
     (QueueFormat(T.DIRECT, direct_id="OS:h"), f"03 00 0000 03 000000 00000200 {NAME}", (3, 0, "OS:h")),
     (QueueFormat(T.MACHINE, QueueSuffix.DEADXACT, 0x80, guid=GUID), f"04 83 0000 04 000000 {HEX}", (4, 0x83, GUID)),
     (QueueFormat(T.CONNECTOR, QueueSuffix.XACTONLY, guid=GUID), f"05 04 0000 05 000000 {HEX}", (5, 4, GUID)),
-    (QueueFormat(T.DL, guid=GUID, domain="OS:h"), f"06 00 0000 06 000000 {HEX} 00000200 {NAME}", (6, 0, (GUID, "OS:h"))),
+    (QueueFormat(T.DL, guid=GUID, domain="OS:h"), f"06 00 0000 06 000000 {HEX} 00000200 {NAME}",
+     (6, 0, (GUID, "OS:h"))),
     (QueueFormat(T.DL, guid=GUID), f"06 00 0000 06 000000 {HEX} 00000000", (6, 0, (GUID, None))),
     (QueueFormat(T.MULTICAST, address="224.1.2.3", port=8001), "07 00 0000 07 000000 e0010203 411f0000",
      (7, 0, (bytes((224, 1, 2, 3)), 8001))),
@@ -46,26 +56,27 @@ VECTORS = [
 ]
 
 
-def encoded(value):
+def encoded(value: QueueFormat) -> bytes:
     writer = NdrWriter()
     write_queue_format(writer, value)
     writer.flush()
     return writer.to_bytes()
 
 
-def decoded(data):
-    found = []
+def decoded(data: bytes) -> QueueFormat:
+    found: list[Any] = []
     reader = NdrReader(data)
     read_queue_format(reader, found.append)
     reader.flush()
     reader.end()
-    return found[0]
+    value: QueueFormat = found[0]
+    return value
 
 
 @pytest.mark.spec("MQ-032", "MQ-033")
 @pytest.mark.parametrize(("value", "stub", "plain"), VECTORS, ids=lambda v: v.format_type.name if isinstance(
     v, QueueFormat) else "")
-def test_each_arm_of_a_queue_format_is_as_the_table_says(value, stub, plain):
+def test_each_arm_of_a_queue_format_is_as_the_table_says(value: QueueFormat, stub: str, plain: Any) -> None:
     data = bytes.fromhex(stub)
     assert encoded(value) == data
     assert decoded(data) == value
@@ -73,36 +84,36 @@ def test_each_arm_of_a_queue_format_is_as_the_table_says(value, stub, plain):
 
 
 @pytest.mark.spec("MQ-033")
-def test_refuses_a_union_tag_that_differs_from_the_type():
+def test_refuses_a_union_tag_that_differs_from_the_type() -> None:
     with pytest.raises(Malformed):
         decoded(bytes.fromhex(f"01 00 0000 04 000000 {HEX}"))
 
 
 @pytest.mark.spec("MQ-032")
-def test_refuses_a_type_without_an_arm():
+def test_refuses_a_type_without_an_arm() -> None:
     with pytest.raises(Malformed):
         decoded(bytes.fromhex(f"09 00 0000 09 000000 {HEX}"))
 
 
-def test_refuses_a_suffix_that_does_not_exist():
+def test_refuses_a_suffix_that_does_not_exist() -> None:
     with pytest.raises(IllegalFormatName):
         decoded(bytes.fromhex(f"01 06 0000 01 000000 {HEX}"))
 
 
-def test_refuses_a_direct_name_that_is_a_null_pointer():
+def test_refuses_a_direct_name_that_is_a_null_pointer() -> None:
     with pytest.raises(Malformed):
         decoded(bytes.fromhex("03 00 0000 03 000000 00000000"))
 
 
 @pytest.mark.spec("MQ-036")
 @pytest.mark.parametrize("reserved", ["0000", "ffff"])
-def test_the_reserved_field_is_sent_as_zero_and_not_looked_at(reserved):
+def test_the_reserved_field_is_sent_as_zero_and_not_looked_at(reserved: str) -> None:
     value = QueueFormat(T.PUBLIC, guid=GUID)
     assert decoded(bytes.fromhex(f"01 00 {reserved} 01 000000 {HEX}")) == value
     assert encoded(QueueFormat(T.PUBLIC, guid=GUID, reserved=0xFFFF))[2:4] == b"\0\0"
 
 
-def test_every_vector_cut_at_any_length_is_malformed():
+def test_every_vector_cut_at_any_length_is_malformed() -> None:
     for value, stub, _ in VECTORS:
         data = bytes.fromhex(stub)
         for cut in range(len(data)):
@@ -111,7 +122,7 @@ def test_every_vector_cut_at_any_length_is_malformed():
         assert decoded(data) == value
 
 
-def test_two_in_a_row_share_alignment_and_referents():
+def test_two_in_a_row_share_alignment_and_referents() -> None:
     writer = NdrWriter()
     for name in ("OS:h", "OS:h"):
         write_queue_format(writer, QueueFormat(T.DIRECT, direct_id=name))
@@ -120,7 +131,7 @@ def test_two_in_a_row_share_alignment_and_referents():
         f"03 00 0000 03 000000 00000200 03 00 0000 03 000000 04000200 {NAME} 0000 {NAME}")
 
 
-def test_a_value_without_its_member_is_refused():
+def test_a_value_without_its_member_is_refused() -> None:
     with pytest.raises(IllegalFormatName):
         encoded(QueueFormat(T.PUBLIC))
     with pytest.raises(IllegalFormatName):
@@ -128,7 +139,7 @@ def test_a_value_without_its_member_is_refused():
 
 
 @pytest.mark.spec("MQ-038")
-def test_an_object_identifier_is_a_guid_and_a_number():
+def test_an_object_identifier_is_a_guid_and_a_number() -> None:
     writer = NdrWriter()
     writer.u8(0)
     write_object_id(writer, ObjectId(GUID, 0x01020304))
@@ -141,12 +152,12 @@ def test_an_object_identifier_is_a_guid_and_a_number():
 @pytest.mark.spec("MQ-039")
 @pytest.mark.parametrize(("domain", "tail"), [(None, "00000000"), ("OS:h", f"00000200 {NAME}"),
                                               ("", "00000200 01000000 00000000 01000000 0000")])
-def test_a_distribution_list_has_a_domain_or_a_null_pointer(domain, tail):
+def test_a_distribution_list_has_a_domain_or_a_null_pointer(domain: str | None, tail: str) -> None:
     writer = NdrWriter()
     write_dl_id(writer, DlId(GUID, domain))
     writer.flush()
     assert writer.to_bytes() == bytes.fromhex(HEX + tail)
-    found = []
+    found: list[Any] = []
     reader = NdrReader(writer.to_bytes())
     read_dl_id(reader, found.append)
     reader.flush()
@@ -154,18 +165,19 @@ def test_a_distribution_list_has_a_domain_or_a_null_pointer(domain, tail):
 
 
 @pytest.mark.spec("MQ-040")
-def test_a_multicast_address_keeps_the_order_of_its_octets_through_name_and_structure():
+def test_a_multicast_address_keeps_the_order_of_its_octets_through_name_and_structure() -> None:
     writer = NdrWriter()
     write_multicast_id(writer, MulticastId(IPv4Address("224.1.2.3"), 8001))
     assert writer.to_bytes() == bytes((224, 1, 2, 3)) + (8001).to_bytes(4, "little")
     assert read_multicast_id(NdrReader(writer.to_bytes())) == MulticastId(IPv4Address("224.1.2.3"), 8001)
     name = parse_format_name("MULTICAST=224.1.2.3:8001")
+    assert isinstance(name, MulticastName)
     again = from_queue_format(decoded(encoded(to_queue_format(name))))
     assert str(again) == "MULTICAST=224.1.2.3:8001"
 
 
 @pytest.mark.spec("MQ-070")
-def test_a_unit_of_work_is_sixteen_octets_without_alignment():
+def test_a_unit_of_work_is_sixteen_octets_without_alignment() -> None:
     writer = NdrWriter()
     writer.u8(7)
     write_xactuow(writer, GUID)

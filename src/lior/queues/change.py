@@ -12,7 +12,12 @@ from lior.queues.ports import Operation
 
 
 class Reply(Protocol):
-    """Where an answer goes, exactly once. An asyncio.Future is one."""
+    """Where an answer goes, exactly once."""
+
+    @property
+    def gone(self) -> bool:
+        """Nobody waits for the answer any more: do not hand out a message to it."""
+        ...
 
     def set_result(self, value: Any, /) -> None: ...
 

@@ -400,6 +400,8 @@ class QueueManager:
 class _Nobody:
     """A reply that nobody waits for."""
 
+    gone = False
+
     def set_result(self, value: Any) -> None:
         pass
 

@@ -323,6 +323,9 @@ class Reading:
         for wait in list(waiters):
             if wait.done or not wait.accepts(position.lookup_id):
                 continue
+            if wait.reply.gone:
+                cancel(wait, cancelled(wait.descriptor, "its caller went away"))
+                continue
             waiters.remove(wait)
             wait.satisfied(position.lookup_id)
             if not wait.destructive:
@@ -343,6 +346,13 @@ class Reading:
                 cancel(wait, cancelled(wait.descriptor, "on request"))
                 return
         raise WaitNotFound(f"no read waits under the tag {tag}", where=queue.name)
+
+    def cancel_quietly(self, queue: Queue, tag: Any) -> None:
+        """As `cancel`, for a caller that is gone already."""
+        for wait in queue.waiters:
+            if wait.tag is tag:
+                cancel(wait, cancelled(wait.descriptor, "its caller went away"))
+                return
 
     def cancel_of(self, descriptor: OpenQueueDescriptor, why: str, cursor: Cursor | None = None) -> None:
         """End the waits of a descriptor, or only those of one of its cursors."""

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from struct import error as StructError
 from typing import Final
 
 from lior.errors import LiorError, StoreUnusable
@@ -18,11 +19,10 @@ from lior.store.lock import LOCK_FILE, DirectoryLock, read_holder, unusable
 from lior.store.plan import SEQUENCE_MASK
 from lior.store.record import decode
 from lior.store.report import Report, Severity
-from lior.store.schema import VERSION, position_check, queue_check, state_check
+from lior.store.schema import VERSION, queue_check, row_check, state_check
 
 REPAIR: Final = "run: lior doctor --repair"
-COUNTER_KIND: Final = "counter"
-LOOKUP_COUNTERS: Final = ("lookup", "lookup_id", "lookup_identifier", "sequential_id")
+COUNTER: Final = ("counter", "lookup")  # where queues keep how far lookup ids are reserved
 LITTLE_ROOM: Final = 64 << 20
 _EACH: Final = 20  # findings of one kind that are listed one by one
 _OURS: Final = (recovery.STORE_FILE, LOCK_FILE, "damaged-")
@@ -124,7 +124,7 @@ def _examine_state(connection: sqlite3.Connection, report: Report, where: str) -
     for kind, key, value, check in connection.execute("SELECT * FROM state"):
         if not isinstance(value, bytes) or check != state_check(kind, key, value):
             report.add(Severity.ERROR, f"the state {kind} {key} is damaged", where, REPAIR)
-        elif kind == COUNTER_KIND:
+        elif kind == COUNTER[0]:
             counters[key] = int.from_bytes(value, "little")
     return counters
 
@@ -153,16 +153,17 @@ def _examine_messages(connection: sqlite3.Connection, report: Report, where: str
     odd = _Some(report, Severity.WARNING, where, REPAIR)
     highest = -1
     try:
-        for queue_id, lookup_id, size, check, header, body in connection.execute(
-                "SELECT q, l, n, k, hdr, body FROM m NOT INDEXED"):
+        for header, body, check, *columns in connection.execute(
+                "SELECT hdr, body, k, q, l, n, e, t, a, v, u FROM m NOT INDEXED"):
+            queue_id, lookup_id, size, *_ = columns
             try:
                 message = decode(header, body)
-                if check != position_check(queue_id, lookup_id):
-                    raise ValueError("its position is damaged")
+                if check != row_check(*columns):
+                    raise ValueError("its position, times or counts are damaged")
             except LiorError as error:
                 damaged.add(queue_id, lookup_id, error.what)
                 continue
-            except (TypeError, ValueError, OverflowError) as error:
+            except (TypeError, ValueError, StructError) as error:
                 damaged.add(queue_id, lookup_id, str(error))
                 continue
             report.messages += 1
@@ -183,10 +184,10 @@ def _examine_messages(connection: sqlite3.Connection, report: Report, where: str
 
 
 def _examine_counters(report: Report, where: str, counters: dict[str, int], highest: int) -> None:
-    for name in LOOKUP_COUNTERS:
-        if name in counters and counters[name] & SEQUENCE_MASK < highest:
-            report.add(Severity.ERROR, f"the counter {name} stands at {counters[name]}, lookup ids up to {highest} "
-                       "are in use: new messages could take their positions", where, REPAIR)
+    name = COUNTER[1]
+    if counters.get(name, highest) & SEQUENCE_MASK < highest:
+        report.add(Severity.ERROR, f"the counter {name} stands at {counters[name]}, lookup ids up to {highest} "
+                   "are in use: new messages could take their positions", where, REPAIR)
 
 
 def repair(directory: str | os.PathLike[str]) -> Report:
@@ -196,9 +197,9 @@ def repair(directory: str | os.PathLike[str]) -> Report:
     before = examine(where)
     if before.worst < Severity.WARNING:
         return before
-    with closing_lock(where):
+    with _exclusive_lock(where):
         try:
-            report = salvage.rebuild(where, LOOKUP_COUNTERS)
+            report = salvage.rebuild(where, COUNTER)
         except OSError as error:
             raise unusable(error, where) from error
         except sqlite3.Error as error:
@@ -208,7 +209,7 @@ def repair(directory: str | os.PathLike[str]) -> Report:
 
 
 @contextmanager
-def closing_lock(directory: Path) -> Iterator[None]:
+def _exclusive_lock(directory: Path) -> Iterator[None]:
     if not directory.is_dir():
         raise StoreUnusable("there is no such directory", where=os.fspath(directory))
     lock = DirectoryLock(directory)

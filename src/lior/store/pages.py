@@ -22,7 +22,7 @@ Value = int | float | str | bytes | None
 
 class Cell(NamedTuple):
     """One row as found. `values` is None when the record cannot be read; `live` is False for a page that
-    is free, or that comes from a part of the log that was never in force: such a row may be an old one."""
+    may be free, or that comes from a part of the log that was never in force: such a row may be an old one."""
 
     page: int
     rowid: int
@@ -146,8 +146,10 @@ class PageFile:
             trunk = int.from_bytes(data[:4], "big")
         return free
 
-    def is_live(self, number: int) -> bool:
-        return number not in self._free and self.pointer_kind(number) != FREE_PAGE
+    def is_live(self, number: int) -> bool | None:
+        """None when the free list and the pointer map disagree, so that one of them is damaged."""
+        listed, mapped = number in self._free, self.pointer_kind(number) == FREE_PAGE
+        return None if listed != mapped else not listed
 
     # Rows
 
@@ -157,9 +159,10 @@ class PageFile:
         for number in range(1, self.pages + 1):
             if number == 2 or self.pointer_kind(number) in OVERFLOW_KINDS:
                 continue
-            if self.is_live(number):
+            live = self.is_live(number)
+            if live:
                 yield from self._cells_of(number, self.page(number), True)
-            else:
+            elif live is None:
                 doubtful.append(number)
         for number in doubtful:
             yield from self._cells_of(number, self.page(number), False)

@@ -7,9 +7,8 @@ where order between them cannot matter: they touch different messages, or they a
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
-from struct import Struct
+from struct import error as StructError
 from typing import Any, Final, cast
-from zlib import crc32
 
 from lior.errors import InvalidParameter
 from lior.queues.ports import (
@@ -24,18 +23,18 @@ from lior.queues.ports import (
     SetCounts,
 )
 from lior.store.record import encode
-from lior.store.schema import position_check, queue_check, state_check
+from lior.store.schema import queue_check, row_check, state_check
 
 ROWS: Final = 64  # in one statement
 BYTES: Final = 1 << 20  # of bodies in one statement, since SQLite copies what is bound
 SEQUENCE_MASK: Final = (1 << 56) - 1  # the part of a lookup id that a counter gives
 PUT_COLUMNS: Final = "q, l, n, e, t, a, v, u, k, hdr, body"
 _INT64: Final = range(-(1 << 63), 1 << 63)
-_POSITION: Final = Struct("<qq")  # as in schema.position_check, which a call for each row would slow
 
 GUARD: Final = "SELECT 1 FROM m WHERE q=? AND l=?"  # a statement that must find nothing
-_MOVE: Final = "UPDATE m SET q=?, l=?, a=?, v=?, u=?, t=coalesce(?, t), k=? WHERE q=? AND l=?"
-_COUNTS: Final = "UPDATE m SET a=? WHERE q=? AND l=?"
+_MOVE: Final = ("UPDATE m SET q=?3, l=?4, a=?5, v=?6, u=?7, t=coalesce(?8, t), "
+                "k=row_check(?3, ?4, n, e, coalesce(?8, t), ?5, ?6, ?7) WHERE q=?1 AND l=?2")
+_COUNTS: Final = "UPDATE m SET a=?3, k=row_check(q, l, n, e, t, ?3, v, u) WHERE q=?1 AND l=?2"
 _PUT_QUEUE: Final = "INSERT OR REPLACE INTO queue VALUES (?, ?, ?, ?, ?)"
 
 Statement = tuple[str, Sequence[Any]]
@@ -157,9 +156,9 @@ class Plan:
             if queue_id not in _INT64 or lookup_id not in _INT64:
                 raise InvalidParameter(f"no position can be {queue_id}, 0x{lookup_id:X}", where="PutMessage")
             header, body = encode(message), message.body
-            check = crc32(_POSITION.pack(queue_id, lookup_id))
-            row += (queue_id, lookup_id, message.size, expires, arrival_time, aborts, moves, last_move, check,
-                    header, body)
+            columns = (queue_id, lookup_id, message.size, expires, arrival_time, aborts, moves, last_move)
+            row += columns
+            row += (_check(columns), header, body)
             size += len(header) + len(body)
         self.highest = highest
         self.bytes += size + 100 * len(puts)
@@ -174,16 +173,15 @@ class Plan:
     def _change(self, change: MoveMessage | SetCounts) -> None:
         self.bytes += 4096
         if isinstance(change, SetCounts):
-            self.statements.append((_COUNTS, (change.abort_count, change.queue_id, change.lookup_id)))
+            self.statements.append((_COUNTS, (change.queue_id, change.lookup_id, change.abort_count)))
             return
-        queue_id, lookup_id, target, target_lookup, aborts, moves, last_move, arrival_time = change
+        queue_id, lookup_id, target, target_lookup, *_ = change
         if target not in _INT64 or target_lookup not in _INT64:
             raise InvalidParameter(f"no position can be {target}, 0x{target_lookup:X}", where="MoveMessage")
         if (queue_id, lookup_id) != (target, target_lookup):
             self.statements.append((GUARD, (target, target_lookup)))
         self.highest = max(self.highest, target_lookup & SEQUENCE_MASK)
-        self.statements.append((_MOVE, (target, target_lookup, aborts, moves, last_move, arrival_time,
-                                        position_check(target, target_lookup), queue_id, lookup_id)))
+        self.statements.append((_MOVE, change))
 
     def _flush_state(self) -> None:
         puts: list[tuple[str, str, bytes, int]] = []
@@ -201,6 +199,13 @@ class Plan:
             for at in range(0, len(keys), ROWS):
                 names = keys[at:at + ROWS]
                 self.statements.append((_delete_state(len(names)), (kind, *names)))
+
+
+def _check(columns: tuple[int, int, int, int, float, int, int, float]) -> int:
+    try:
+        return row_check(*columns)
+    except (StructError, TypeError) as error:
+        raise InvalidParameter(f"a column cannot hold this: {error}", where="PutMessage") from error
 
 
 def _chunks(puts: list[PutMessage]) -> Iterator[list[PutMessage]]:

@@ -208,6 +208,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
     if mode != "wal":
         raise StoreUnusable(f"the file system gives SQLite no write-ahead log (journal mode {mode})",
                             remedy="put the data directory on a local file system")
+    connection.create_function("row_check", 8, schema.row_check, deterministic=True)
     for setting in ("synchronous=FULL", "wal_autocheckpoint=0", "foreign_keys=OFF", "cell_size_check=ON",
                     "secure_delete=OFF", "cache_size=-16384", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {setting}").fetchall()

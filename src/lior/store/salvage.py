@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from struct import error as StructError
 from typing import Any, Final
 
 from lior.errors import LiorError, StoreVersion
@@ -22,7 +23,7 @@ from lior.store.pages import Cell, PageFile, Value
 from lior.store.plan import PUT_COLUMNS, SEQUENCE_MASK
 from lior.store.record import decode
 from lior.store.report import Report, Severity
-from lior.store.schema import position_check, queue_check, state_check
+from lior.store.schema import queue_check, row_check, state_check
 
 _QUARANTINE: Final = """
 CREATE TABLE quarantine(page INTEGER, rowid_there INTEGER, reason TEXT, q INTEGER, l INTEGER, hdr BLOB, body BLOB,
@@ -30,12 +31,11 @@ CREATE TABLE quarantine(page INTEGER, rowid_there INTEGER, reason TEXT, q INTEGE
 CREATE TABLE listed(q INTEGER, l INTEGER, PRIMARY KEY(q, l)) WITHOUT ROWID;
 CREATE TABLE lost(q INTEGER, l INTEGER, PRIMARY KEY(q, l)) WITHOUT ROWID;
 """
-_PUT: Final = f"INSERT INTO m({PUT_COLUMNS}) VALUES ({', '.join('?' * 11)})"  # noqa: S608 - columns are ours
+_PUT: Final = f"INSERT INTO m({PUT_COLUMNS}) VALUES ({', '.join('?' * 11)})"
 _SCHEMA_KINDS: Final = ("table", "index", "trigger", "view")
-COUNTER_KIND: Final = "counter"
 
 
-def rebuild(directory: Path, lookup_counters: Sequence[str]) -> Report:
+def rebuild(directory: Path, counter: tuple[str, str]) -> Report:
     """Salvage the store of a directory whose lock the caller holds."""
     report = Report(os.fspath(directory), repaired=True)
     path, repaired = directory / recovery.STORE_FILE, directory / recovery.REPAIRED_FILE
@@ -46,7 +46,7 @@ def rebuild(directory: Path, lookup_counters: Sequence[str]) -> Report:
         report.kept_in = os.fspath(aside)
         building = directory / recovery.NEW_FILE
         recovery.discard(building)
-        _salvage(path, building, aside / "quarantine.db", report, lookup_counters)
+        _salvage(path, building, aside / "quarantine.db", report, counter)
         for suffix in ("", "-wal"):
             damaged = path.with_name(path.name + suffix)
             if damaged.exists():
@@ -77,7 +77,7 @@ def _new_directory(directory: Path) -> Path:
             return aside
 
 
-def _salvage(path: Path, building: Path, quarantine: Path, report: Report, lookup_counters: Sequence[str]) -> None:
+def _salvage(path: Path, building: Path, quarantine: Path, report: Report, counter: tuple[str, str]) -> None:
     source = PageFile(path) if path.exists() else None
     try:
         with closing(recovery.connect(building, "rwc")) as target, closing(sqlite3.connect(quarantine)) as aside:
@@ -92,7 +92,7 @@ def _salvage(path: Path, building: Path, quarantine: Path, report: Report, looku
                     report.add(Severity.ERROR, problem, os.fspath(path))
                 for cell in source.cells():
                     work.take(cell)
-            work.finish(lookup_counters)
+            work.finish(counter)
             target.execute("COMMIT")
             aside.commit()
     finally:
@@ -140,16 +140,16 @@ class _Salvage:
             if not isinstance(queue_id, int) or not isinstance(lookup_id, int):
                 raise ValueError("its position is not a pair of numbers")
             message = decode(header, body)  # type: ignore[arg-type] # a TypeError is one of the answers
-            if values[9] != position_check(queue_id, lookup_id):
-                raise ValueError("its position is damaged")
-        except (LiorError, TypeError, ValueError) as error:
+            if values[9] != row_check(*values[1:9]):  # type: ignore[arg-type]
+                raise ValueError("its position, times or counts are damaged")
+        except (LiorError, TypeError, ValueError, StructError) as error:
             if cell.live:
                 self._put_aside(cell, error.what if isinstance(error, LiorError) else str(error))
             return
         there = self._target.execute("SELECT hdr=? AND body=? FROM m WHERE q=? AND l=?",
                                      (header, body, queue_id, lookup_id)).fetchone()
         if not cell.live:
-            # Whole, but on a page that is not in force: deleted long ago, or the newest state of all. Not ours to say.
+            # Whole, but perhaps not in force: deleted long ago, or the newest state of all. The index may know.
             if there is None and self._is_listed(queue_id, lookup_id):
                 self._insert(queue_id, lookup_id, message, rest)
             elif there is None:
@@ -202,19 +202,20 @@ class _Salvage:
             self._report.add(Severity.ERROR, f"put aside row {cell.rowid} of page {cell.page}: {reason}", self._where,
                              "look at quarantine.db in the directory of the damaged files")
 
-    def finish(self, lookup_counters: Sequence[str]) -> None:
-        """Name what is missing, and lift counters above every lookup id in use."""
+    def finish(self, counter: tuple[str, str]) -> None:
+        """Name what is missing, and lift the counter of lookup ids above all that were ever in use."""
+        highest = self._highest
         for queue_id, lookup_id in self._aside.execute("SELECT q, l FROM listed").fetchall():
             if not self._target.execute("SELECT 1 FROM m WHERE q=? AND l=?", (queue_id, lookup_id)).fetchone():
+                highest = max(highest, lookup_id & SEQUENCE_MASK)
                 self._aside.execute("INSERT OR IGNORE INTO lost VALUES (?, ?)", (queue_id, lookup_id))
                 self._report.lost += 1
                 if self._report.lost <= 100:
                     self._report.add(Severity.ERROR, f"the message of queue {queue_id}, lookup id {lookup_id:#018x} "
                                      "cannot be read", self._where, "its remains, if any, are in quarantine.db")
-        for key in lookup_counters:
-            found = self._target.execute("SELECT value FROM state WHERE kind=? AND key=?", (COUNTER_KIND, key)).fetchone()
-            if found is not None and int.from_bytes(found[0], "little") & SEQUENCE_MASK < self._highest:
-                value = (self._highest + 1).to_bytes(max(len(found[0]), 8), "little")
-                self._target.execute("UPDATE state SET value=?, c=? WHERE kind=? AND key=?",
-                                     (value, state_check(COUNTER_KIND, key, value), COUNTER_KIND, key))
-                self._report.add(Severity.NOTE, f"lifted the counter {key} to {self._highest + 1}", self._where)
+        row = self._target.execute("SELECT value FROM state WHERE kind=? AND key=?", counter).fetchone()
+        if highest >= 0 and (row is None or int.from_bytes(row[0], "little") & SEQUENCE_MASK < highest):
+            value = highest.to_bytes(16, "little")
+            self._target.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?)",
+                                 (*counter, value, state_check(*counter, value)))
+            self._report.add(Severity.NOTE, f"set the counter {counter[1]} to {highest}", self._where)

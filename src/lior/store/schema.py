@@ -1,7 +1,7 @@
 """The tables of a store file, their versions, and the steps from each version to the next.
 
     m       one row for each message. q queue id, l lookup id, n size that quotas count, e expiry, t arrival
-            time, a abort count, v move count, u last move time, k check of q and l, hdr and body: the record.
+            time, a abort count, v move count, u last move time, k check of all these, hdr and body: the record.
             The unique index (q, l, n, e) is all that a start reads.
     queue   definitions as JSON, c their CRC
     state   small durable values, c their CRC
@@ -30,12 +30,14 @@ CREATE TABLE state(kind TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, c
   PRIMARY KEY(kind, key)) WITHOUT ROWID;
 """
 
-_POSITION: Final = Struct("<qq")
+_ROW: Final = Struct("<qqqqdqqd")
 
 
-def position_check(queue_id: int, lookup_id: int) -> int:
-    """Column k: shows a row that the index found under a position that is not the row's."""
-    return crc32(_POSITION.pack(queue_id, lookup_id))
+def row_check(queue_id: int, lookup_id: int, size: int, expires: int, arrival_time: float, aborts: int, moves: int,
+              last_move: float) -> int:
+    """Column k: shows a changed column, and a row that the index found under a position that is not the row's."""
+    # Adding 0.0 makes -0.0 what SQLite makes of it.
+    return crc32(_ROW.pack(queue_id, lookup_id, size, expires, arrival_time + 0.0, aborts, moves, last_move + 0.0))
 
 
 def queue_check(queue_id: int, kind: str, name: str, definition: str) -> int:
@@ -56,7 +58,7 @@ def create(connection: sqlite3.Connection) -> None:
 
 def _add_checks(connection: sqlite3.Connection) -> None:
     """1 to 2: the check columns k and c. Rows are copied because a column after the body is slow to read."""
-    connection.create_function("position_check", 2, position_check, deterministic=True)
+    connection.create_function("row_check", 8, row_check, deterministic=True)
     connection.create_function("queue_check", 4, queue_check, deterministic=True)
     connection.create_function("state_check", 3, state_check, deterministic=True)
     for name in ("m", "queue", "state"):
@@ -64,7 +66,8 @@ def _add_checks(connection: sqlite3.Connection) -> None:
     connection.execute("DROP INDEX m_position")
     for statement in _TABLES.split(";")[:-1]:
         connection.execute(statement)
-    connection.execute("INSERT INTO m SELECT id, q, l, n, e, t, a, v, u, position_check(q, l), hdr, body FROM m_1")
+    connection.execute("INSERT INTO m SELECT id, q, l, n, e, t, a, v, u, row_check(q, l, n, e, t, a, v, u), hdr, body "
+                       "FROM m_1")
     connection.execute("INSERT INTO queue SELECT *, queue_check(id, kind, name, definition) FROM queue_1")
     connection.execute("INSERT INTO state SELECT *, state_check(kind, key, value) FROM state_1")
     for name in ("m", "queue", "state"):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from json import loads
 from pathlib import Path
+from struct import error as StructError
 from typing import Any, Final
 
 from lior.errors import (
@@ -25,7 +26,7 @@ from lior.store.errors import translate
 from lior.store.lock import DirectoryLock, unusable
 from lior.store.plan import GUARD, SEQUENCE_MASK, Plan
 from lior.store.record import decode
-from lior.store.schema import position_check, queue_check, state_check
+from lior.store.schema import queue_check, row_check, state_check
 
 CHECKPOINT_BYTES: Final = 16 << 20  # of log: past this the writer copies it into the file when it gets to `maintain`
 IDLE_CHECKPOINT_BYTES: Final = 1 << 20  # of log: enough to use an idle moment for it
@@ -33,8 +34,8 @@ LOG_LIMIT_BYTES: Final = 64 << 20  # of log: past this `apply` does it itself
 VACUUM_PAGES: Final = 512  # given back to the disk in one idle step
 _COMMIT_BYTES: Final = 16384  # of log for one commit besides content: tree pages around it
 
-_FETCH: Final = "SELECT t, a, v, u, k, hdr, body FROM m WHERE q=? AND l=?"
-_SCAN: Final = "SELECT l, t, a, v, u, k, hdr, body FROM m WHERE q=? AND l>? ORDER BY l LIMIT ?"
+_FETCH: Final = "SELECT n, e, t, a, v, u, k, hdr, body FROM m WHERE q=? AND l=?"
+_SCAN: Final = "SELECT l, n, e, t, a, v, u, k, hdr, body FROM m WHERE q=? AND l>? ORDER BY l LIMIT ?"
 _RECOVERABLE: Final = (MessageStorageFailed, MessageTooLarge, InvalidParameter)  # rolled back, still usable
 
 
@@ -129,16 +130,16 @@ class SqliteStore:
             raise self._failure(error) from error
         return [self._stored(queue_id, *row) for row in rows]
 
-    def _stored(self, queue_id: int, lookup_id: int, arrival_time: float, aborts: int, moves: int, last_move: float,
-                check: int, header: bytes, body: bytes) -> StoredMessage:
+    def _stored(self, queue_id: int, lookup_id: int, size: int, expires: int, arrival_time: float, aborts: int,
+                moves: int, last_move: float, check: int, header: bytes, body: bytes) -> StoredMessage:
         try:
-            if check != position_check(queue_id, lookup_id):
-                raise StoreCorrupt("the index names a row that has another position", remedy=recovery.DOCTOR)
+            if check != row_check(queue_id, lookup_id, size, expires, arrival_time, aborts, moves, last_move):
+                raise StoreCorrupt("the row's columns do not match their checksum", remedy=recovery.DOCTOR)
             return StoredMessage(lookup_id, decode(header, body), arrival_time, aborts, moves, last_move)
         except (StoreCorrupt, StoreVersion) as error:
             error.where = f"{self._where}, queue {queue_id}, lookup id 0x{lookup_id:016X}"
             raise
-        except TypeError as error:
+        except (TypeError, StructError) as error:
             raise StoreCorrupt("a column has the wrong type", remedy=recovery.DOCTOR,
                                where=f"{self._where}, queue {queue_id}, lookup id 0x{lookup_id:016X}") from error
 
@@ -212,10 +213,11 @@ class SqliteStore:
     def _vacuum(self, pages: int, keep: int) -> int:
         try:
             (free,) = self._writer.execute("PRAGMA freelist_count").fetchone()
-            wanted = min(pages, free - keep)
+            wanted: int = min(pages, free - keep)
             if wanted <= 0:
                 return 0
-            self._writer.execute(f"PRAGMA incremental_vacuum({wanted})").fetchall()
+            # execute would stop at the first of its rows, which have no columns
+            self._writer.executescript(f"PRAGMA incremental_vacuum({wanted})")
         except sqlite3.Error as error:
             found = self._failure(error, roll_back=True)
             if self._failed is None:

@@ -29,6 +29,7 @@ class Answer:
 
     def __init__(self) -> None:
         self.done = False
+        self.gone = False
         self.value: Any = None
         self.error: LiorError | None = None
 

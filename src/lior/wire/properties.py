@@ -161,8 +161,7 @@ def time_value(seconds: float) -> PropVariant:
 
 def time_of(variant: PropVariant) -> int:
     """The unix seconds of such a value; no queue was created before 1970."""
-    assert isinstance(variant.value, int)
-    return variant.value & 0xFFFFFFFF
+    return int(variant.value) & 0xFFFFFFFF
 
 
 # ---- management strings and numbers ---------------------------------------------------------------------------------

@@ -15,16 +15,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import Final, TypeAlias, Union, cast
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from lior.errors import IllegalPropertyType, IllegalPropertyValue
 from lior.wire.ndr import SIZES, NdrReader, NdrWriter, Number
 
-Value: TypeAlias = Union[
-    int, bool, str, UUID, bytes, "tuple[int, ...]", "tuple[UUID, ...]", "tuple[str | None, ...]",
-    "tuple[PropVariant, ...]", None,
-]
+Value: TypeAlias = Any  # which of the forms above depends on vt, which no type checker can follow
 
 
 class VarEnum(IntEnum):
@@ -268,7 +265,6 @@ def _read_nothing(reader: NdrReader, place: Callable[[Value], None], depth: int)
 
 def _scalar(write: Callable[[NdrWriter, int], None], read: Callable[[NdrReader], int]) -> tuple[Writing, Reading]:
     def writing(writer: NdrWriter, value: Value) -> None:
-        assert isinstance(value, int)
         write(writer, value)
 
     def reading(reader: NdrReader, place: Callable[[Value], None], depth: int) -> None:
@@ -286,7 +282,6 @@ def _read_bool(reader: NdrReader, place: Callable[[Value], None], depth: int) ->
 
 
 def _write_clsid(writer: NdrWriter, value: Value) -> None:
-    assert value is None or isinstance(value, UUID)
     writer.unique(value, NdrWriter.guid)
 
 
@@ -295,7 +290,6 @@ def _read_clsid(reader: NdrReader, place: Callable[[Value], None], depth: int) -
 
 
 def _write_lpwstr(writer: NdrWriter, value: Value) -> None:
-    assert value is None or isinstance(value, str)
     writer.unique(value, NdrWriter.wide_string)
 
 
@@ -308,7 +302,6 @@ def _counted(empty: bytes | tuple[int, ...], write: Callable[[NdrWriter, Value],
     """BLOB and the counted arrays: cElems and a pointer to a conformant array of so many elements."""
 
     def writing(writer: NdrWriter, value: Value) -> None:
-        assert isinstance(value, bytes | tuple)
         writer.u32(len(value))
         if value:
             writer.referent()
@@ -329,7 +322,6 @@ def _counted(empty: bytes | tuple[int, ...], write: Callable[[NdrWriter, Value],
 
 
 def _write_bytes(writer: NdrWriter, value: Value) -> None:
-    assert isinstance(value, bytes)
     writer.u32(len(value))
     writer.raw(value)
 
@@ -340,9 +332,8 @@ def _read_bytes(reader: NdrReader, count: int, depth: int) -> bytes:
 
 def _numbers(code: Number) -> tuple[Writing, Reading]:
     def write(writer: NdrWriter, value: Value) -> None:
-        values = cast("tuple[int, ...]", value)
-        writer.u32(len(values))
-        writer.numbers(code, values)
+        writer.u32(len(value))
+        writer.numbers(code, value)
 
     def read(reader: NdrReader, count: int, depth: int) -> tuple[int, ...]:
         return reader.numbers(code, reader.conformant(count, SIZES[code]))
@@ -351,9 +342,8 @@ def _numbers(code: Number) -> tuple[Writing, Reading]:
 
 
 def _write_clsids(writer: NdrWriter, value: Value) -> None:
-    values = cast("tuple[UUID, ...]", value)
-    writer.u32(len(values))
-    writer.raw(b"".join(guid.bytes_le for guid in values))
+    writer.u32(len(value))
+    writer.raw(b"".join([guid.bytes_le for guid in value]))
 
 
 def _read_clsids(reader: NdrReader, count: int, depth: int) -> tuple[UUID, ...]:
@@ -362,9 +352,8 @@ def _read_clsids(reader: NdrReader, count: int, depth: int) -> tuple[UUID, ...]:
 
 
 def _write_strings(writer: NdrWriter, value: Value) -> None:
-    values = cast("tuple[str | None, ...]", value)
-    writer.u32(len(values))
-    for text in values:
+    writer.u32(len(value))
+    for text in value:
         writer.unique(text, NdrWriter.wide_string)
     writer.flush()
 
@@ -378,7 +367,7 @@ def _read_strings(reader: NdrReader, count: int, depth: int) -> tuple[str | None
 
 
 def _write_variants(writer: NdrWriter, value: Value) -> None:
-    _write_array(writer, cast("tuple[PropVariant, ...]", value))
+    _write_array(writer, value)
 
 
 def _read_variants(reader: NdrReader, count: int, depth: int) -> tuple[PropVariant, ...]:

@@ -1,0 +1,49 @@
+"""Lior: Message Queuing (MSMQ) for Linux, in Python.
+
+    import lior
+
+    with lior.open("./data") as qm:
+        qm.create_queue(r".\\private$\\orders", transactional=True)
+        qm.send(r".\\private$\\orders", "hello", label="order 1001")
+        with qm.open_queue(r".\\private$\\orders") as q:
+            print(q.receive(timeout=5).value())
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from lior import aio, errors
+from lior.client.backend import QueueInfo
+from lior.client.message import ReceivedMessage
+from lior.client.sync import Cursor, Queue, QueueManager, Runner, Transaction
+from lior.errors import LiorError
+from lior.message import Acknowledgements, Message, MessageClass, ObjectId
+
+__all__ = [
+    "Acknowledgements",
+    "Cursor",
+    "LiorError",
+    "Message",
+    "MessageClass",
+    "ObjectId",
+    "Queue",
+    "QueueInfo",
+    "QueueManager",
+    "ReceivedMessage",
+    "Transaction",
+    "aio",
+    "errors",
+    "open",
+]
+
+
+def open(data: str | os.PathLike[str], **options: Any) -> QueueManager:
+    """An embedded queue manager: its data directory is made if it is not there, and is this process's
+    until it is closed. ":memory:" keeps everything in memory."""
+
+    async def opening() -> aio.QueueManager:
+        return await aio.open(data, **options)
+
+    return QueueManager.start(opening, Runner())

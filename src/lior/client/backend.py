@@ -1,0 +1,108 @@
+"""What the library needs from a queue manager, near or far. The embedded one and the RPC client have it.
+
+Calls run on the loop; each returns an awaitable or raises. A handle is whatever `open` answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import UUID
+
+from lior.message import Message, ObjectId
+from lior.security import SecurityDescriptor
+
+
+@dataclass(slots=True, frozen=True)
+class QueueInfo:
+    """A queue as an operator sees it."""
+
+    name: str  # path without the computer
+    path: str
+    format_name: str
+    kind: str  # private, system, journal, subqueue, outgoing
+    transactional: bool
+    messages: int
+    bytes: int
+    journal_messages: int = 0
+    journal_bytes: int = 0
+    readers: int = 0
+    state: str = ""  # of an outgoing queue
+    oldest: float | None = None  # arrival time of the first message, unix seconds
+    identifier: str = ""
+    create_time: int = 0
+    modify_time: int = 0
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+class Backend(Protocol):
+    def open(self, name: str, access: int, exclusive: bool) -> Awaitable[Any]: ...
+
+    def is_transactional(self, handle: Any) -> bool | None:
+        """None when only the destination knows."""
+        ...
+
+    def close_handle(self, handle: Any) -> Awaitable[None]: ...
+
+    def send(self, handle: Any, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]: ...
+
+    def receive(
+        self, handle: Any, timeout_ms: int, cursor: Any = None, transaction: UUID | None = None
+    ) -> Awaitable[Message]: ...
+
+    def peek(self, handle: Any, timeout_ms: int, cursor: Any = None, following: bool = False) -> Awaitable[Message]: ...
+
+    def read_by_lookup(
+        self, handle: Any, lookup_id: int, action: str, peek: bool, transaction: UUID | None = None
+    ) -> Awaitable[Message]: ...
+
+    def open_cursor(self, handle: Any) -> Awaitable[Any]: ...
+
+    def close_cursor(self, cursor: Any) -> Awaitable[None]: ...
+
+    def move(self, source: Any, lookup_id: int, target: Any, transaction: UUID | None = None) -> Awaitable[None]: ...
+
+    def reject(self, handle: Any, lookup_id: int, transaction: UUID) -> Awaitable[None]: ...
+
+    def begin(self) -> Awaitable[UUID]: ...
+
+    def commit(self, transaction: UUID) -> Awaitable[None]: ...
+
+    def abort(self, transaction: UUID) -> Awaitable[None]: ...
+
+    def create_queue(self, path: str, properties: Mapping[str, Any]) -> Awaitable[QueueInfo]: ...
+
+    def delete_queue(self, name: str) -> Awaitable[None]: ...
+
+    def purge_queue(self, name: str) -> Awaitable[None]: ...
+
+    def set_queue(self, name: str, changes: Mapping[str, Any]) -> Awaitable[None]: ...
+
+    def get_security(self, name: str, information: int) -> Awaitable[SecurityDescriptor]: ...
+
+    def set_security(self, name: str, information: int, descriptor: SecurityDescriptor) -> Awaitable[None]: ...
+
+    def queue(self, name: str) -> Awaitable[QueueInfo]: ...
+
+    def queues(self) -> Awaitable[list[QueueInfo]]: ...
+
+    def pause(self, name: str) -> Awaitable[None]: ...
+
+    def resume(self, name: str) -> Awaitable[None]: ...
+
+    def set_online(self, online: bool) -> Awaitable[None]: ...
+
+    def properties(self) -> Awaitable[dict[str, Any]]: ...
+
+    def set_properties(self, changes: Mapping[str, Any]) -> Awaitable[None]: ...
+
+    def transactions(self) -> Awaitable[list[dict[str, Any]]]:
+        """Open and prepared transactions, for who must decide what is in doubt."""
+        ...
+
+    def backup(self, path: str) -> Awaitable[None]: ...
+
+    def compact(self) -> Awaitable[int]: ...
+
+    def close(self) -> Awaitable[None]: ...

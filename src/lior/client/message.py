@@ -1,0 +1,88 @@
+"""Messages as the library hands them out, and what callers may give instead of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lior.client.formatters import AUTO, Formatter, formatter_named
+from lior.errors import IllegalPropertyValue
+from lior.message import Message, ObjectId
+
+FIELDS = frozenset(Message.__slots__) - {
+    "abort_count",
+    "arrival_time",
+    "failed_destination",
+    "failure_reason",
+    "hop_count",
+    "identifier",
+    "last_move_time",
+    "lookup_identifier",
+    "move_count",
+    "packet",
+    "sent_time",
+    "soap",
+    "source_queue_manager",
+    "transaction",
+}
+ALIASES = {
+    "admin_queue": "administration_queue",
+    "app_tag": "application_tag",
+    "dead_letter": "negative_journaling_requested",
+    "journal": "positive_journaling_requested",
+    "acknowledge": "acknowledgements_requested",
+    "class_": "message_class",
+    "dead_letter_queue": "application_deadletter_queue",
+}
+
+
+class ReceivedMessage(Message):
+    """A message that was read. It is the reader's own: changing it changes nothing in the queue."""
+
+    __slots__ = ()
+
+    def value(self, formatter: str | Formatter = AUTO) -> Any:
+        """The body as a Python value: by its body type, or as the formatter of that name reads it."""
+        chosen = formatter_named(formatter) if isinstance(formatter, str) else formatter
+        return chosen.decode(self.body, self.body_type)
+
+    @property
+    def id(self) -> str:
+        """The message identifier as it is written everywhere: {GUID}\\number."""
+        return str(self.identifier) if self.identifier is not None else ""
+
+
+def received(message: Message) -> ReceivedMessage:
+    """The same object, seen as a received message: the two have the same layout."""
+    message.__class__ = ReceivedMessage
+    return message  # type: ignore[return-value]
+
+
+def build(body: Any, formatter: str | Formatter | None, properties: dict[str, Any]) -> Message:
+    """A message to send from a body and named properties. Dead-lettering is on unless told otherwise:
+    a message that fails is kept with its reason, not lost in silence."""
+    if isinstance(body, Message):
+        message = body.copy()
+    else:
+        chosen = formatter_named(formatter) if isinstance(formatter, str) else formatter or AUTO
+        data, body_type = chosen.encode(body)
+        message = Message(body=data, body_type=body_type, negative_journaling_requested=True)
+    for name, value in properties.items():
+        if name == "recoverable":
+            message.delivery_guarantee = int(value)
+        elif name == "express":
+            message.delivery_guarantee = int(not value)
+        elif name in ("correlation_id", "correlates") and isinstance(value, ObjectId):
+            message.correlation_id = value.to_bytes()
+        else:
+            _set(message, ALIASES.get(name, name), value)
+    return message
+
+
+def _set(message: Message, name: str, value: Any) -> None:
+    if name not in FIELDS:
+        raise IllegalPropertyValue(
+            f"there is no message property {name} to set",
+            where=name,
+            remedy="settable: " + ", ".join(sorted(FIELDS | set(ALIASES) | {"recoverable", "express"})),
+        )
+    setattr(message, name, value)

@@ -1,0 +1,369 @@
+"""The library without asyncio: the same objects, each call waits for its answer.
+
+The loop runs in a thread of its own; any number of threads may use one queue manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from lior.client import aio
+from lior.client.backend import QueueInfo
+from lior.client.formatters import Formatter
+from lior.client.message import ReceivedMessage
+from lior.errors import ServiceNotAvailable, Timeout
+from lior.message import Message, ObjectId
+from lior.security import SecurityDescriptor, SecurityInformation
+
+T = TypeVar("T")
+
+
+class Runner:
+    """A loop in a thread, and calls into it."""
+
+    def __init__(self, new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop) -> None:
+        self.loop = new_loop()
+        self._thread = threading.Thread(target=self._run, name="lior-loop", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    def call(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
+        """Run on the loop what `function` starts, and wait for it. Ctrl-C cancels it."""
+        if not self._thread.is_alive():
+            raise ServiceNotAvailable("the queue manager is closed", remedy="open it again")
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("the loop's own thread cannot wait for it: use lior.aio")
+        waiter: _Waiter[T] = _Waiter(self.loop)
+        self.loop.call_soon_threadsafe(waiter.start, function, arguments, options)
+        return waiter.result()
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+
+class _Waiter(Generic[T]):
+    """One call from another thread."""
+
+    __slots__ = ("_done", "_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._future: asyncio.Future[T] | None = None
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def start(self, function: Callable[..., Awaitable[T]], arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        try:
+            started = function(*arguments, **options)
+            future = self._loop.create_task(started) if inspect.iscoroutine(started) else started
+        except Exception as error:
+            future = self._loop.create_future()
+            future.set_exception(error)
+        assert isinstance(future, asyncio.Future)
+        self._future = future
+        if future.done():
+            self._done.release()
+        else:
+            future.add_done_callback(self._finished)
+
+    def _finished(self, future: asyncio.Future[T]) -> None:
+        self._done.release()
+
+    def result(self) -> T:
+        try:
+            self._done.acquire()
+        except BaseException:  # KeyboardInterrupt: do not leave a read behind that takes a message
+            self._loop.call_soon_threadsafe(self._cancel)
+            raise
+        assert self._future is not None
+        return self._future.result()
+
+    def _cancel(self) -> None:
+        if self._future is not None:
+            self._future.cancel()
+
+
+class QueueManager:
+    """A queue manager. See `lior.client.aio.QueueManager` for what each call does."""
+
+    def __init__(self, runner: Runner, manager: aio.QueueManager) -> None:
+        self._runner = runner
+        self._call = runner.call
+        self.aio = manager
+        self._closed = False
+
+    @classmethod
+    def start(cls, opening: Callable[[], Coroutine[Any, Any, aio.QueueManager]], runner: Runner) -> QueueManager:
+        try:
+            return cls(runner, runner.call(opening))
+        except BaseException:
+            runner.stop()
+            raise
+
+    def __enter__(self) -> QueueManager:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Commit what is pending and let go of the data directory. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._call(self.aio.close)
+        finally:
+            self._runner.stop()
+
+    def send(
+        self,
+        destination: str | Iterable[str],
+        body: Any,
+        *,
+        transaction: Transaction | None = None,
+        formatter: str | Formatter | None = None,
+        transactional: bool | None = None,
+        **properties: Any,
+    ) -> ObjectId:
+        return self._call(
+            self.aio.send,
+            destination,
+            body,
+            transaction=_inner(transaction),
+            formatter=formatter,
+            transactional=transactional,
+            **properties,
+        )
+
+    def receive(self, name: str, timeout: float | None = None) -> ReceivedMessage:
+        return self._call(self.aio.receive, name, timeout)
+
+    def open_queue(self, name: str, access: str = "receive", *, exclusive: bool = False) -> Queue:
+        return Queue(self._runner, self._call(self.aio.open_queue, name, access, exclusive=exclusive))
+
+    def transaction(self) -> Transaction:
+        return Transaction(self._runner, self.aio.transaction())
+
+    def create_queue(self, path: str, **properties: Any) -> QueueInfo:
+        return self._call(self.aio.create_queue, path, **properties)
+
+    def delete_queue(self, name: str) -> None:
+        self._call(self.aio.delete_queue, name)
+
+    def purge_queue(self, name: str) -> None:
+        self._call(self.aio.purge_queue, name)
+
+    def set_queue(self, name: str, **changes: Any) -> None:
+        self._call(self.aio.set_queue, name, **changes)
+
+    def queue(self, name: str) -> QueueInfo:
+        return self._call(self.aio.queue, name)
+
+    def queues(self) -> list[QueueInfo]:
+        return self._call(self.aio.queues)
+
+    def exists(self, name: str) -> bool:
+        return self._call(self.aio.exists, name)
+
+    def get_security(
+        self, name: str, information: int = SecurityInformation.OWNER | SecurityInformation.DACL
+    ) -> SecurityDescriptor:
+        return self._call(self.aio.get_security, name, information)
+
+    def set_security(
+        self, name: str, descriptor: SecurityDescriptor, information: int = SecurityInformation.DACL
+    ) -> None:
+        self._call(self.aio.set_security, name, descriptor, information)
+
+    def properties(self) -> dict[str, Any]:
+        return self._call(self.aio.properties)
+
+    def set_properties(self, **changes: Any) -> None:
+        self._call(self.aio.set_properties, **changes)
+
+    def pause(self, destination: str) -> None:
+        self._call(self.aio.pause, destination)
+
+    def resume(self, destination: str) -> None:
+        self._call(self.aio.resume, destination)
+
+    def set_online(self, online: bool) -> None:
+        self._call(self.aio.set_online, online)
+
+    def transactions(self) -> list[dict[str, Any]]:
+        return self._call(self.aio.transactions)
+
+    def backup(self, path: str) -> None:
+        self._call(self.aio.backup, path)
+
+    def compact(self) -> int:
+        return self._call(self.aio.compact)
+
+
+class Queue:
+    """An open queue. See `lior.client.aio.Queue`."""
+
+    def __init__(self, runner: Runner, queue: aio.Queue) -> None:
+        self._runner = runner
+        self._call = runner.call
+        self.aio = queue
+        self.format_name = queue.format_name
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._call(self.aio.close)
+
+    def send(
+        self,
+        body: Any,
+        *,
+        transaction: Transaction | None = None,
+        formatter: str | Formatter | None = None,
+        transactional: bool | None = None,
+        **properties: Any,
+    ) -> ObjectId:
+        return self._call(
+            self.aio.send,
+            body,
+            transaction=_inner(transaction),
+            formatter=formatter,
+            transactional=transactional,
+            **properties,
+        )
+
+    def receive(self, timeout: float | None = None, *, transaction: Transaction | None = None) -> ReceivedMessage:
+        return self._call(self.aio.receive, timeout, transaction=_inner(transaction))
+
+    def peek(self, timeout: float | None = None) -> ReceivedMessage:
+        return self._call(self.aio.peek, timeout)
+
+    def receive_by_lookup_id(
+        self, lookup_id: int, action: str = "current", *, transaction: Transaction | None = None
+    ) -> ReceivedMessage:
+        return self._call(self.aio.receive_by_lookup_id, lookup_id, action, transaction=_inner(transaction))
+
+    def peek_by_lookup_id(self, lookup_id: int, action: str = "current") -> ReceivedMessage:
+        return self._call(self.aio.peek_by_lookup_id, lookup_id, action)
+
+    def receive_by_correlation_id(
+        self, correlation_id: bytes | ObjectId, timeout: float | None = None, *, transaction: Transaction | None = None
+    ) -> ReceivedMessage:
+        return self._call(self.aio.receive_by_correlation_id, correlation_id, timeout, transaction=_inner(transaction))
+
+    def receive_by_id(
+        self, identifier: ObjectId | str, timeout: float | None = None, *, transaction: Transaction | None = None
+    ) -> ReceivedMessage:
+        return self._call(self.aio.receive_by_id, identifier, timeout, transaction=_inner(transaction))
+
+    def cursor(self) -> Cursor:
+        return Cursor(self._runner, self._call(self.aio.cursor))
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        """Peek at the messages that are there, in order; they stay in the queue."""
+        with self.cursor() as cursor:
+            step = cursor.current
+            while True:
+                try:
+                    message = step(aio.NO_WAIT)
+                except Timeout:
+                    return
+                step = cursor.next
+                yield message
+
+    def move(self, message: Message | int, subqueue: str, *, transaction: Transaction | None = None) -> None:
+        self._call(self.aio.move, message, subqueue, transaction=_inner(transaction))
+
+    def reject(self, message: Message, *, transaction: Transaction) -> None:
+        self._call(self.aio.reject, message, transaction=transaction.aio)
+
+    def purge(self) -> None:
+        self._call(self.aio.purge)
+
+    def info(self) -> QueueInfo:
+        return self._call(self.aio.info)
+
+
+class Cursor:
+    """A place in a queue. See `lior.client.aio.Cursor`."""
+
+    def __init__(self, runner: Runner, cursor: aio.Cursor) -> None:
+        self._call = runner.call
+        self.aio = cursor
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._call(self.aio.close)
+
+    def current(self, timeout: float | None = None) -> ReceivedMessage:
+        return self._call(self.aio.current, timeout)
+
+    def next(self, timeout: float | None = None) -> ReceivedMessage:
+        return self._call(self.aio.next, timeout)
+
+    def receive(self, timeout: float | None = None, *, transaction: Transaction | None = None) -> ReceivedMessage:
+        return self._call(self.aio.receive, timeout, transaction=_inner(transaction))
+
+
+class Transaction:
+    """Sends and receives that happen together or not at all: `with qm.transaction() as tx:`."""
+
+    def __init__(self, runner: Runner, transaction: aio.Transaction) -> None:
+        self._call = runner.call
+        self.aio = transaction
+
+    def begin(self) -> Transaction:
+        self._call(self.aio.begin)
+        return self
+
+    def __enter__(self) -> Transaction:
+        return self.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._call(self.aio.__aexit__, kind, error, trace)
+
+    def send(self, destination: str | Iterable[str], body: Any, **properties: Any) -> ObjectId:
+        return self._call(self.aio.send, destination, body, **properties)
+
+    def receive(self, name: str, timeout: float | None = None) -> ReceivedMessage:
+        return self._call(self.aio.receive, name, timeout)
+
+    def commit(self) -> None:
+        self._call(self.aio.commit)
+
+    def abort(self) -> None:
+        self._call(self.aio.abort)
+
+
+def _inner(transaction: Transaction | None) -> aio.Transaction | None:
+    return None if transaction is None else transaction.aio

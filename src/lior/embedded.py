@@ -1,0 +1,264 @@
+"""A queue manager inside this process: the composition root that joins server and library."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from lior.client.backend import QueueInfo
+from lior.errors import LiorError, UnsupportedOperation
+from lior.message import Message, ObjectId
+from lior.names import parse_path_name
+from lior.queues.definition import QueueProperties, QueueType
+from lior.queues.descriptor import (
+    Cursor,
+    MessageSeekAction,
+    OpenQueueDescriptor,
+    QueueAccessType,
+    QueueShareMode,
+)
+from lior.queues.manager import QueueManager
+from lior.queues.outgoing import OutgoingQueue
+from lior.queues.queue import Queue
+from lior.queues.startup import QUEUE_MANAGER
+from lior.security import Caller, SecurityDescriptor
+from lior.server import figures
+from lior.server.engine import Engine, EngineStore
+from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
+from lior.store.memory import MemoryStore
+from lior.store.sqlite import SqliteStore
+
+MEMORY = ":memory:"
+
+
+class EmbeddedBackend:
+    """The library's calls on an engine in the same loop, as one caller."""
+
+    def __init__(self, engine: Engine, store: EngineStore, caller: Caller) -> None:
+        self.engine = engine
+        self.manager: QueueManager = engine.manager
+        self._store = store
+        self._caller = caller
+
+    # Handles
+
+    def open(self, name: str, access: int, exclusive: bool) -> Awaitable[OpenQueueDescriptor]:
+        share = QueueShareMode.DENY_RECEIVE if exclusive else QueueShareMode.DENY_NONE
+        return self._now(self.manager.open, name, QueueAccessType(access), share, caller=self._caller)
+
+    def is_transactional(self, handle: OpenQueueDescriptor) -> bool | None:
+        if handle.children:
+            kinds = {self.is_transactional(child) for child in handle.children}
+            return kinds.pop() if len(kinds) == 1 else None
+        queue = handle.live_queue()
+        return None if isinstance(queue, OutgoingQueue) else queue.transactional
+
+    def close_handle(self, handle: OpenQueueDescriptor) -> Awaitable[None]:
+        return self._now(self.manager.close, handle)
+
+    def open_cursor(self, handle: OpenQueueDescriptor) -> Awaitable[Cursor]:
+        return self._now(self.manager.open_cursor, handle)
+
+    def close_cursor(self, cursor: Cursor) -> Awaitable[None]:
+        return self._now(self.manager.close_cursor, cursor)
+
+    # Messages
+
+    def send(self, handle: OpenQueueDescriptor, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]:
+        if transaction is None:
+            return self._call(self.manager.sending.send, handle, message, None)
+        return self._call(self.manager.sending.send, handle, message, self.manager.transactions.find(transaction))
+
+    def receive(
+        self,
+        handle: OpenQueueDescriptor,
+        timeout_ms: int,
+        cursor: Cursor | None = None,
+        transaction: UUID | None = None,
+    ) -> Awaitable[Message]:
+        found = None if transaction is None else self.manager.transactions.find(transaction)
+        return self._read(
+            handle, self.manager.receive, handle, timeout_ms=timeout_ms, cursor=cursor, transaction=found
+        )
+
+    def peek(
+        self, handle: OpenQueueDescriptor, timeout_ms: int, cursor: Cursor | None = None, following: bool = False
+    ) -> Awaitable[Message]:
+        call = self.manager.peek_next if following else self.manager.peek
+        return self._read(handle, call, handle, timeout_ms=timeout_ms, cursor=cursor)
+
+    def read_by_lookup(
+        self, handle: OpenQueueDescriptor, lookup_id: int, action: str, peek: bool, transaction: UUID | None = None
+    ) -> Awaitable[Message]:
+        return self._call(
+            self.manager.read_by_lookup,
+            handle,
+            lookup_id=lookup_id,
+            action=MessageSeekAction(action),
+            peek=peek,
+            transaction=None if transaction is None else self.manager.transactions.find(transaction),
+        )
+
+    def move(
+        self,
+        source: OpenQueueDescriptor,
+        lookup_id: int,
+        target: OpenQueueDescriptor,
+        transaction: UUID | None = None,
+    ) -> Awaitable[None]:
+        found = None if transaction is None else self.manager.transactions.find(transaction)
+        return self._call(self.manager.moving.move, source, lookup_id, target, found)
+
+    def reject(self, handle: OpenQueueDescriptor, lookup_id: int, transaction: UUID) -> Awaitable[None]:
+        return self._call(self.manager.reject, handle, lookup_id, self.manager.transactions.find(transaction))
+
+    # Transactions
+
+    def begin(self) -> Awaitable[UUID]:
+        return self._now(lambda: self.manager.begin().identifier)
+
+    def commit(self, transaction: UUID) -> Awaitable[None]:
+        return self._call(self.manager.commit, transaction)
+
+    def abort(self, transaction: UUID) -> Awaitable[None]:
+        return self._call(self.manager.abort, transaction)
+
+    async def transactions(self) -> list[dict[str, Any]]:
+        return [figures.transaction_figures(t) for t in self.manager.core.transactions.values()]
+
+    # Queues
+
+    async def create_queue(self, path: str, properties: Mapping[str, Any]) -> QueueInfo:
+        wanted = QueueProperties(**properties)
+        queue = await self._call(self.manager.create_queue, parse_path_name(path), wanted, self._caller)
+        return self._info(queue)
+
+    def delete_queue(self, name: str) -> Awaitable[None]:
+        return self._call(self.manager.delete_queue, self.manager.find_queue(name), self._caller)
+
+    def purge_queue(self, name: str) -> Awaitable[None]:
+        return self._call(self.manager.purge, self.manager.find_queue(name), self._caller)
+
+    def set_queue(self, name: str, changes: Mapping[str, Any]) -> Awaitable[None]:
+        queue = self.manager.find_queue(name)
+        return self._call(self.manager.set_queue_properties, queue, dict(changes), self._caller)
+
+    async def get_security(self, name: str, information: int) -> SecurityDescriptor:
+        queue = self.manager.find_queue(name)
+        return self.manager.administration.get_security(queue, information, self._caller)
+
+    def set_security(self, name: str, information: int, descriptor: SecurityDescriptor) -> Awaitable[None]:
+        queue = self.manager.find_queue(name)
+        return self._call(self.manager.set_queue_security, queue, information, descriptor, self._caller)
+
+    async def queue(self, name: str) -> QueueInfo:
+        return self._info(self.manager.find_queue(name))
+
+    async def queues(self) -> list[QueueInfo]:
+        return [self._info(queue) for queue in self._listed()]
+
+    def _listed(self) -> list[Queue]:
+        """Every queue but the protocols' own and the journals, which stand beside their queues."""
+        return [queue for queue in self.manager.core.queues.values() if figures.is_listed(queue)]
+
+    def _info(self, queue: Queue) -> QueueInfo:
+        return QueueInfo(**figures.queue_figures(self.manager, queue))
+
+    def pause(self, name: str) -> Awaitable[None]:
+        return self._call(self.manager.administration.pause, self._outgoing(name), self._caller)
+
+    def resume(self, name: str) -> Awaitable[None]:
+        return self._call(self.manager.administration.resume, self._outgoing(name), self._caller)
+
+    def _outgoing(self, name: str) -> OutgoingQueue:
+        queue = self.manager.find_queue(name)
+        if not isinstance(queue, OutgoingQueue):
+            raise UnsupportedOperation(
+                "only outgoing queues are paused and resumed", where=name, remedy="see: lior outgoing list"
+            )
+        return queue
+
+    # The queue manager
+
+    def set_online(self, online: bool) -> Awaitable[None]:
+        return self._call(self.manager.set_online, online)
+
+    async def properties(self) -> dict[str, Any]:
+        return figures.manager_figures(self.manager, self._store)
+
+    def set_properties(self, changes: Mapping[str, Any]) -> Awaitable[None]:
+        return self._call(self.manager.set_manager_properties, dict(changes), self._caller)
+
+    async def backup(self, path: str) -> None:
+        """A consistent copy while messages flow, made by a thread of its own."""
+        await self.engine.settle()
+        await asyncio.get_running_loop().run_in_executor(None, self._store.snapshot, os.fspath(path))
+
+    async def compact(self) -> int:
+        if not isinstance(self._store, SqliteStore):
+            return 0
+        return await self.engine.compact(self._store.compact)
+
+    async def close(self) -> None:
+        await self.engine.close()
+
+    # How calls are made
+
+    def _call(self, function: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
+        return self.engine.call(function, *arguments, **options)
+
+    def _now(self, function: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
+        """A call that changes memory only: answered at once."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            future.set_result(function(*arguments, **options))
+        except LiorError as error:
+            future.set_exception(error)
+        return future
+
+    def _read(self, handle: OpenQueueDescriptor, function: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
+        """A read that may wait. When its caller is cancelled, the wait ends and takes no message."""
+        tag = object()
+        future = self._call(function, *arguments, tag=tag, **options)
+        if not future.done():
+            future.add_done_callback(functools.partial(self._forget_wait, handle, tag))
+        return future
+
+    def _forget_wait(self, handle: OpenQueueDescriptor, tag: object, future: asyncio.Future[Any]) -> None:
+        if future.cancelled() and handle.queue is not None:
+            self.manager.reading.cancel_quietly(handle.queue, tag)
+
+
+async def start(
+    data: str | os.PathLike[str],
+    *,
+    name: str = "",
+    caller: Caller | None = None,
+    cache_bytes: int = 64 << 20,
+    low_disk_bytes: int = 64 << 20,
+) -> EmbeddedBackend:
+    """Open the data directory (or ":memory:") and bring its queue manager up on the running loop."""
+    store: EngineStore = MemoryStore() if data == MEMORY else SqliteStore(Path(data))
+    try:
+        ids = RandomIds()
+        known = store.load().state.get((QUEUE_MANAGER, "properties"))
+        identifier = ids.guid() if known is None else figures.identifier_of(known)
+        properties = fresh_properties(identifier, name)
+        manager = QueueManager(
+            properties, local_names(properties), store, SystemClock(), ids, cache_bytes=cache_bytes
+        )
+        engine = Engine(manager, store, low_disk_bytes=low_disk_bytes)
+    except BaseException:
+        store.close()
+        raise
+    try:
+        await engine.start()
+    except BaseException:
+        await engine.abandon()
+        raise
+    return EmbeddedBackend(engine, store, caller or process_caller())

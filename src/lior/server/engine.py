@@ -1,0 +1,242 @@
+"""One queue manager on an asyncio loop: its changes to the writer thread, its timers to the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from lior.errors import LiorError, StoreUnusable
+from lior.queues.change import Change
+from lior.queues.manager import QueueManager
+from lior.queues.ports import Store, TransactionOutcomes
+from lior.server.committer import Committer
+
+log = logging.getLogger("lior.engine")
+
+IDLE_MAINTENANCE = 1.0  # seconds without a commit before the store tidies up
+DISK_CHECK = 2.0  # seconds between looks at the free space while changes come in
+LONGEST_SLEEP = 3600.0  # seconds: wall clocks are set, so look again
+
+
+class EngineStore(Store, Protocol):
+    def maintain(self, idle: bool = True) -> None: ...
+
+
+class Engine:
+    """Owns the manager. Everything here runs on the loop; only the committer's thread does not."""
+
+    def __init__(self, manager: QueueManager, store: EngineStore, *, low_disk_bytes: int = 64 << 20) -> None:
+        self.manager = manager
+        self._store = store
+        self._low_disk_bytes = low_disk_bytes
+        self._loop = asyncio.get_running_loop()
+        self._committer = Committer(store, self._loop, self._reported)
+        self._committing = False
+        self._retries: deque[list[Change]] = deque()  # one by one, after a batch that failed
+        self._turn_planned = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._maintenance: asyncio.TimerHandle | None = None
+        self._disk_checked = 0.0
+        self._quiet: asyncio.Future[None] | None = None
+        manager.core.wake = self._wake
+
+    async def start(self, outcomes: TransactionOutcomes | None = None) -> None:
+        """Load, and make the first change durable before anybody is served."""
+        self.check_disk()
+        self.manager.start(outcomes)
+        await self.settle()
+        if self.manager.core.broken is not None:
+            raise self.manager.core.broken
+
+    async def close(self) -> None:
+        """End waits, commit what is pending, stop the thread, close the store."""
+        self.manager.stop()
+        await self.settle()
+        for timer in (self._timer, self._maintenance):
+            if timer is not None:
+                timer.cancel()
+        self._committer.stop()
+        self._store.close()
+
+    async def abandon(self) -> None:
+        """Give up a start that failed: nothing is committed any more."""
+        self._committer.stop()
+        self._store.close()
+
+    async def compact(self, work: Callable[[], int]) -> int:
+        """Long work of the store's writer, between two commits."""
+        await self.settle()
+        return await self._committer.run(work)
+
+    async def settle(self) -> None:
+        """Until nothing is pending and no commit runs."""
+        while self._has_work or self._committing:
+            if self._quiet is None:
+                self._quiet = self._loop.create_future()
+            self._wake()
+            await asyncio.shield(self._quiet)
+
+    # Commits
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self.manager.core.pending or self._retries)
+
+    def _wake(self) -> None:
+        if not self._turn_planned:
+            self._turn_planned = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """At the end of a loop turn: everything that its calls changed goes into one commit."""
+        self._turn_planned = False
+        if not self._committing:
+            self._hand_over()
+        self._arm_timer()
+
+    def _hand_over(self) -> None:
+        pending = self._retries.popleft() if self._retries else self.manager.take_pending()
+        if not pending:
+            return
+        if any(change.operations for change in pending):
+            self._committing = True
+            self._committer.commit(pending)
+        else:  # only waited for its turn
+            self.manager.committed(pending)
+            if self.manager.core.pending:
+                self._wake()
+
+    def _reported(self, changes: list[Change], error: BaseException | None) -> None:
+        """The commit ended. The next one starts before the answers of this one go out."""
+        if not changes:
+            if error is not None:
+                self._broken(error)
+            return
+        self._committing = False
+        if error is None:
+            self._hand_over()
+            self.manager.committed(changes)
+            self._after_commit()
+        else:
+            self._failed(changes, error)
+        if self._has_work and not self._committing:
+            self._hand_over()
+        self._arm_timer()
+        if self._quiet is not None and not self._committing and not self._has_work:
+            self._quiet.set_result(None)
+            self._quiet = None
+
+    def _failed(self, changes: list[Change], error: BaseException) -> None:
+        """A batch failed as a whole. If there was no room for it, each change gets a chance of its own:
+        one that only deletes may fit, and one that cannot must not take the others with it."""
+        log.error("a commit of %d changes failed: %s", len(changes), error)
+        if len(changes) > 1 and isinstance(error, LiorError) and not isinstance(error, StoreUnusable):
+            self._retries.extend([change] for change in changes)
+            self._hand_over()
+            return
+        self.manager.failed(changes, error if isinstance(error, Exception) else StoreUnusable(str(error)))
+        if self.broken is not None:
+            while self._retries:
+                self.manager.failed(self._retries.popleft(), self.broken)
+        self.check_disk()
+
+    def _broken(self, error: BaseException) -> None:
+        log.critical("the store cannot be used any more: %s", error)
+        self.manager.failed([], error if isinstance(error, Exception) else StoreUnusable(str(error)))
+
+    def _after_commit(self) -> None:
+        now = self._loop.time()
+        if now - self._disk_checked > DISK_CHECK:
+            self.check_disk()
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+        self._maintenance = self._loop.call_later(IDLE_MAINTENANCE, self._maintain)
+
+    def _maintain(self) -> None:
+        self._maintenance = None
+        if self.manager.core.broken is None and not self._committing:
+            self._committer.maintain()
+
+    # The disk
+
+    def check_disk(self) -> None:
+        """Throttle while the disk is nearly full, so that what is accepted can always be taken out
+        again ([MS-MQDMPR] 3.1.7.2.5)."""
+        self._disk_checked = self._loop.time()
+        free = self._store.free_bytes()
+        core = self.manager.core
+        if free < self._low_disk_bytes:
+            core.set_throttled(f"only {free >> 20} MB are free on the disk")
+        elif core.throttled and free > 2 * self._low_disk_bytes:
+            core.set_throttled("")
+
+    # Timers
+
+    def _arm_timer(self) -> None:
+        """One loop timer for the earliest of the waits (monotonic) and the expiries (wall)."""
+        manager = self.manager
+        clock = manager.core.clock
+        delay = LONGEST_SLEEP
+        wait = manager.next_wait_deadline()
+        if wait is not None:
+            delay = min(delay, wait - clock.monotonic())
+        expiry = manager.next_expiry()
+        if expiry is not None:
+            delay = min(delay, expiry - clock.wall())
+        at = self._loop.time() + max(delay, 0.0)
+        if self._timer is not None:
+            if abs(at - self._timer_at) < 0.0005 or at > self._timer_at > self._loop.time():
+                return
+            self._timer.cancel()
+        if wait is None and expiry is None:
+            self._timer = None
+            return
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.manager.tick()
+        if not self._turn_planned and not self._committing:
+            self._hand_over()
+        self._arm_timer()
+
+    # Calls
+
+    def call(self, function: Callable[..., None], *arguments: Any, **options: Any) -> asyncio.Future[Any]:
+        """Start a call of the manager; its reply, the last positional argument, is the future returned."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        try:
+            function(*arguments, FutureReply(future), **options)
+        except LiorError as error:
+            future.set_exception(error)
+        return future
+
+    @property
+    def broken(self) -> LiorError | None:
+        return self.manager.core.broken
+
+
+class FutureReply:
+    """An asyncio future as a reply; its caller may have gone away in the meantime."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: asyncio.Future[Any]) -> None:
+        self._future = future
+
+    @property
+    def gone(self) -> bool:
+        return self._future.done()
+
+    def set_result(self, value: Any, /) -> None:
+        if not self._future.done():
+            self._future.set_result(value)
+
+    def set_exception(self, error: LiorError, /) -> None:
+        if not self._future.done():
+            self._future.set_exception(error)

@@ -1,0 +1,97 @@
+"""The clock, identifiers and facts of this computer: the only place that asks for them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from uuid import UUID, uuid4
+
+from lior.names import LocalNames
+from lior.queues.definition import QueueManagerProperties
+from lior.security import Caller, local_caller
+
+
+class SystemClock:
+    wall = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+
+
+class RandomIds:
+    def guid(self) -> UUID:
+        return uuid4()
+
+
+def computer_names() -> tuple[str, str]:
+    """The short name and the full DNS name of this computer."""
+    host = socket.gethostname() or "localhost"
+    return host.partition(".")[0], host if "." in host else _full_name(host)
+
+
+def _full_name(host: str) -> str:
+    try:
+        info = socket.getaddrinfo(host, None, flags=socket.AI_CANONNAME)
+    except OSError:
+        return host
+    canonical = info[0][3] if info else ""
+    return canonical if canonical.partition(".")[0].casefold() == host.casefold() else host
+
+
+def own_addresses() -> frozenset[str]:
+    """Every address that sockets here can be reached under, as far as the name service and the default
+    routes tell; loopback included, for an embedded queue manager shares the computer with nobody."""
+    found = {"127.0.0.1", "::1"}
+    try:
+        found.update(str(info[4][0]).partition("%")[0] for info in socket.getaddrinfo(socket.gethostname(), None))
+    except OSError:
+        pass
+    for family, target in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        address = _source_address(family, target)
+        if address:
+            found.add(address)
+    return frozenset(found)
+
+
+def _source_address(family: socket.AddressFamily, target: str) -> str:
+    """The address that the route to `target` would use. Connecting a datagram socket sends nothing."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((target, 9))
+            return str(probe.getsockname()[0]).partition("%")[0]
+    except OSError:
+        return ""
+
+
+def product_version() -> str:
+    try:
+        return version("lior")
+    except PackageNotFoundError:
+        return "0"
+
+
+def fresh_properties(identifier: UUID, name: str = "", qualified_name: str = "") -> QueueManagerProperties:
+    short, full = computer_names()
+    return QueueManagerProperties(
+        identifier,
+        name or short,
+        qualified_name or name or full,
+        queue_manager_version=f"Lior {product_version()}",
+        operating_system_version=f"{platform.system()} {platform.release()}",
+    )
+
+
+def local_names(properties: QueueManagerProperties, addresses: Iterable[str] | None = None) -> LocalNames:
+    return LocalNames(
+        properties.computer_name,
+        properties.qualified_computer_name,
+        own_addresses() if addresses is None else frozenset(addresses),
+        properties.identifier,
+    )
+
+
+def process_caller() -> Caller:
+    """Whoever runs this process owns the data directory, and so administers its queue manager."""
+    return local_caller(os.geteuid(), os.getgroups(), is_administrator=True)
