@@ -22,10 +22,10 @@ from lior.queues.descriptor import (
     QueueAccessType,
     QueueShareMode,
 )
+from lior.queues.machine import QUEUE_MANAGER
 from lior.queues.manager import QueueManager
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
-from lior.queues.startup import QUEUE_MANAGER
 from lior.security import Caller, SecurityDescriptor
 from lior.server import figures
 from lior.server.engine import Engine, EngineStore
@@ -55,8 +55,8 @@ class EmbeddedBackend:
         if handle.children:
             kinds = {self.is_transactional(child) for child in handle.children}
             return kinds.pop() if len(kinds) == 1 else None
-        queue = handle.live_queue()
-        return None if isinstance(queue, OutgoingQueue) else queue.transactional
+        queue = handle.queue or handle.live_queue()
+        return None if isinstance(queue, OutgoingQueue) else queue.main.properties.transactional
 
     def close_handle(self, handle: OpenQueueDescriptor) -> Awaitable[None]:
         return self._now(self.manager.close, handle)
@@ -186,7 +186,7 @@ class EmbeddedBackend:
     # The queue manager
 
     def set_online(self, online: bool) -> Awaitable[None]:
-        return self._call(self.manager.set_online, online)
+        return self._call(self.manager.set_online, online, self._caller)
 
     async def properties(self) -> dict[str, Any]:
         return figures.manager_figures(self.manager, self._store)

@@ -31,6 +31,7 @@ class Q:
     journal_quota: int = FOREVER
     max_aborts: int | None = None
     parent: Q | None = None
+    journal: Q | None = None
     kind: str = "plain"  # "sub", "journal", "system", "outgoing"
     deleted: bool = False
 
@@ -330,8 +331,8 @@ class Model:
         queue = entry.queue
         if queue.system:
             return
-        if reason == RECEIVED and queue.main.journaling and queue.kind != "outgoing":
-            self.keep_copy(op, self.queues[queue.main.name + ";JOURNAL"], entry, 0)
+        if reason == RECEIVED and queue.main.journaling and queue.main.journal is not None:
+            self.keep_copy(op, queue.main.journal, entry, 0)
         if queue.kind == "outgoing" and reason == ARRIVED:
             if entry.journal:
                 self.keep_copy(op, self.queues["system$;JOURNAL"], entry, 0)

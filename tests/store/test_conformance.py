@@ -204,10 +204,12 @@ class TestConformance:
 
 positions = st.tuples(st.integers(1, 3), st.integers(1, 6))
 operations = st.one_of(
-    st.builds(lambda p, body: PutMessage(*p, Message(body), 1.0), positions, st.sampled_from([b"", b"a", b"bc"])),
+    st.builds(lambda p, body: PutMessage(p[0], p[1], Message(body), 1.0), positions,
+              st.sampled_from([b"", b"a", b"bc"])),
     st.builds(lambda p: DeleteMessage(*p), positions),
-    st.builds(lambda p, t, n: MoveMessage(*p, *t, n, n, float(n)), positions, positions, st.integers(0, 9)),
-    st.builds(lambda p, n: SetCounts(*p, n), positions, st.integers(0, 9)),
+    st.builds(lambda p, t, n: MoveMessage(p[0], p[1], t[0], t[1], n, n, float(n)), positions, positions,
+              st.integers(0, 9)),
+    st.builds(lambda p, n: SetCounts(p[0], p[1], n), positions, st.integers(0, 9)),
     st.builds(DeleteQueue, st.integers(1, 3)),
     st.builds(lambda q, n: PutQueue(q, "private", n, {}), st.integers(1, 3), st.sampled_from("ab")),
     st.builds(PutState, st.sampled_from("kl"), st.sampled_from("xy"), st.sampled_from([b"1", b"2"])),
@@ -224,7 +226,7 @@ def test_any_batches_leave_both_stores_the_same(tmp_path_factory: pytest.TempPat
             outcomes = []
             for store in (disk, memory):
                 try:
-                    store.apply(batch)  # type: ignore[attr-defined]
+                    store.apply(batch)
                     outcomes.append("applied")
                 except LiorError as error:
                     outcomes.append(type(error).__name__)

@@ -18,7 +18,8 @@ HOLD = ("import sys\nfrom lior.store.sqlite import SqliteStore\nstore = SqliteSt
 
 def hold(directory: Path) -> subprocess.Popen[str]:
     child = subprocess.Popen([sys.executable, "-c", HOLD, str(directory)], text=True, stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+                             stdout=subprocess.PIPE,
+                             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
     assert child.stdout and child.stdout.readline() == "held\n"
     return child
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import zlib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -190,7 +191,7 @@ def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path, monkeypat
         connection.execute("DROP TABLE state")
         connection.execute("SELECT * FROM nothing")
 
-    monkeypatch.setitem(schema.MIGRATIONS, 1, fail_midway)  # type: ignore[arg-type]
+    monkeypatch.setitem(schema.MIGRATIONS, 1, fail_midway)
     with pytest.raises(StoreUnusable):
         SqliteStore(tmp_path)
     monkeypatch.undo()
@@ -272,9 +273,9 @@ def test_damage_inside_a_tree_is_store_corrupt_and_ends_the_use(tmp_path: Path) 
     fill(tmp_path, 500)
     store = SqliteStore(tmp_path)
     # In another process: a close of the file in this one would drop SQLite's locks.
-    subprocess.run([sys.executable, "-c", "import os, sys\nfd = os.open(sys.argv[1], os.O_WRONLY)\n"
-                    "for page in range(6, os.fstat(fd).st_size // 4096): os.pwrite(fd, b'\\xff' * 8, page * 4096)",
-                    str(tmp_path / "store.db")], check=True)
+    program = ("import os, sys\nfd = os.open(sys.argv[1], os.O_WRONLY)\n"
+               "for page in range(6, os.fstat(fd).st_size // 4096): os.pwrite(fd, b'\\xff' * 8, page * 4096)")
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "store.db")], check=True)
     with pytest.raises(StoreCorrupt):
         store.scan(1, 0, 1000)
     with pytest.raises(StoreUnusable):
@@ -366,7 +367,7 @@ def test_idle_moments_give_space_back_in_small_steps(tmp_path: Path) -> None:
     for _ in range(60):
         store.maintain()
         sizes.append(store._writer.execute("PRAGMA page_count").fetchone()[0])
-    steps = [before - after for before, after in zip(sizes, sizes[1:], strict=False) if before != after]
+    steps = [before - after for before, after in pairwise(sizes) if before != after]
     assert steps and max(steps) < 600
     assert store._writer.execute("PRAGMA freelist_count").fetchone()[0] == 4 * 512
     store.close()

@@ -163,3 +163,13 @@ def _value(value: Any) -> Any:
 
 def test_numbers_are_packed_little_endian() -> None:
     assert digest_input_10(FIELDS)[1] == struct.pack("<I", 0x01020304)
+
+
+def test_md4_is_computed_or_refused_with_the_typed_error() -> None:
+    """OpenSSL 3 has it in its legacy provider only."""
+    try:
+        digest = message_digest(1, FIELDS, 0x8002, allowed=WEAK_HASHES)
+    except LiorError as error:
+        assert error.code == 0xC00E0081
+    else:
+        assert len(digest) == 16

@@ -547,3 +547,11 @@ def test_the_document_lists_the_tables_as_they_are() -> None:
     assert page == property_document.render(), "run tools/property_document.py docs/properties.md"
     for row in TRANSCRIBED:
         assert re.search(rf"^\| {row['propid']} \| {row['name']} \|", page, re.MULTILINE)
+
+
+def test_a_rule_says_no_to_what_is_not_of_its_kind() -> None:
+    for object_class, propid in ((C.QUEUE, 125), (C.MACHINE, 206), (C.MANAGEMENT_QUEUE, 12)):
+        rule = property_of(object_class, propid).rule
+        assert rule is not None
+        assert code_of(rule.check, 7, "value") == 0xC00E0018
+        assert rule.text

@@ -186,3 +186,24 @@ def test_a_unit_of_work_is_sixteen_octets_without_alignment() -> None:
     assert read_xactuow(reader) == GUID
     with pytest.raises(Malformed):
         read_xactuow(NdrReader(bytes(15)))
+
+
+def test_behind_pointers_each_name_is_finished_before_the_next() -> None:
+    """QUEUE_FORMAT*, QUEUE_FORMAT*: structure, its string, then the second structure."""
+    value = QueueFormat(T.DIRECT, direct_id="OS:h")
+    writer = NdrWriter()
+    writer.unique(value, write_queue_format)
+    writer.unique(value, write_queue_format)
+    writer.flush()
+    data = writer.to_bytes()
+    structure = "03 00 0000 03 000000"
+    assert data == bytes.fromhex(
+        f"00000200 04000200 {structure} 08000200 {NAME} 0000 {structure} 0c000200 {NAME}")
+    found: list[Any] = []
+    reader = NdrReader(data)
+    for _ in range(2):
+        assert reader.referent()
+        reader.defer(lambda: read_queue_format(reader, found.append))
+    reader.flush()
+    reader.end()
+    assert found == [value, value]

@@ -264,3 +264,9 @@ def test_refuses_more_certificates_than_there_is_room_for() -> None:
     for count in (0, 2, 0xFFFFFFFF):
         with pytest.raises(Malformed):
             sign_certs_from_bytes(struct.pack("<I", count) + data[4:])
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\0b"])
+def test_refuses_to_write_a_provider_name_that_the_structure_cannot_hold(name: str) -> None:
+    with pytest.raises(InvalidParameter):
+        ds_key(name=name).to_bytes()

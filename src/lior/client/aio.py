@@ -250,7 +250,10 @@ class Queue:
     ) -> ObjectId:
         """As `QueueManager.send`, to the queue that was opened with access "send"."""
         message = build(body, formatter, properties)
-        return await self._manager._send(self.handle, message, transaction, transactional)
+        handle = self.handle
+        if transaction is None and transactional is None and not self._backend.is_transactional(handle):
+            return await self._backend.send(handle, message, None)
+        return await self._manager._send(handle, message, transaction, transactional)
 
     async def receive(
         self, timeout: float | None = None, *, transaction: Transaction | None = None

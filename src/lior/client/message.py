@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from lior.client.formatters import AUTO, Formatter, formatter_named
 from lior.errors import IllegalPropertyValue
@@ -60,25 +61,46 @@ def received(message: Message) -> ReceivedMessage:
 def build(body: Any, formatter: str | Formatter | None, properties: dict[str, Any]) -> Message:
     """A message to send from a body and named properties. Dead-lettering is on unless told otherwise:
     a message that fails is kept with its reason, not lost in silence."""
-    if isinstance(body, Message):
+    if type(body) is bytes and formatter is None:
+        message = Message(body, negative_journaling_requested=True)
+    elif isinstance(body, Message):
         message = body.copy()
     else:
         chosen = formatter_named(formatter) if isinstance(formatter, str) else formatter or AUTO
         data, body_type = chosen.encode(body)
         message = Message(body=data, body_type=body_type, negative_journaling_requested=True)
     for name, value in properties.items():
-        if name == "recoverable":
-            message.delivery_guarantee = int(value)
-        elif name == "express":
-            message.delivery_guarantee = int(not value)
-        elif name in ("correlation_id", "correlates") and isinstance(value, ObjectId):
-            message.correlation_id = value.to_bytes()
+        setter = _SPECIAL.get(name)
+        if setter is not None:
+            setter(message, value)
+        elif name in FIELDS:
+            setattr(message, name, value)
         else:
-            _set(message, ALIASES.get(name, name), value)
+            _set(message, name, value)
     return message
 
 
+def _recoverable(message: Message, value: Any) -> None:
+    message.delivery_guarantee = 1 if value else 0
+
+
+def _express(message: Message, value: Any) -> None:
+    message.delivery_guarantee = 0 if value else 1
+
+
+def _correlation(message: Message, value: Any) -> None:
+    message.correlation_id = value.to_bytes() if isinstance(value, ObjectId) else value
+
+
+_SPECIAL: Final[dict[str, Callable[[Message, Any], None]]] = {
+    "recoverable": _recoverable,
+    "express": _express,
+    "correlation_id": _correlation,
+}
+
+
 def _set(message: Message, name: str, value: Any) -> None:
+    name = ALIASES.get(name, name)
     if name not in FIELDS:
         raise IllegalPropertyValue(
             f"there is no message property {name} to set",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from lior.errors import (
@@ -21,13 +22,20 @@ from lior.queues.core import Core
 from lior.queues.definition import QueueProperties, QueueType
 from lior.queues.descriptor import QueueAccessType
 from lior.queues.events import OutgoingStateChanged, QueueChanged
-from lior.queues.outgoing import OutgoingQueue, OutgoingState
-from lior.queues.ports import DeleteQueue
-from lior.queues.position import State, Step
-from lior.queues.queue import HIDDEN_QUEUES, Queue
-from lior.queues.reading import Reading
-from lior.queues.removal import Removal
+from lior.queues.machine import NEXT_QUEUE_ID, QUEUE_MANAGER
+from lior.queues.outgoing import INCOMING, OutgoingQueue, OutgoingState
+from lior.queues.ports import DeleteQueue, DeleteState, PutState
+from lior.queues.position import Position, State, Step
+from lior.queues.queue import Queue
+from lior.queues.reading import Reading, TwoPhaseRead
+from lior.queues.removal import PURGE_CHUNK, Removal
+from lior.queues.transaction import Transaction, TransactionState
 from lior.security import Caller, QueueAccess, QueueManagerAccess, SecurityDescriptor, SecurityInformation
+
+# Of [MS-MQMQ] 2.3.1, under their names here: given at creation, never set
+READ_ONLY = frozenset(
+    {"identifier", "path", "pathname", "name", "private_number", "create_time", "modify_time", "scope", "kind"}
+)
 
 
 class Administration:
@@ -36,7 +44,7 @@ class Administration:
         self._access = access
         self._removal = removal
         self._reading = reading
-        self._being_created: set[str] = set()
+        self._names_in_change: dict[str, int] = {}  # path and number of what is not committed yet
 
     # Create
 
@@ -48,7 +56,7 @@ class Administration:
         self._check_path(path)
         properties = properties.checked()
         key = path.local_key
-        if key in self._core.paths or key in self._being_created:
+        if key in self._core.paths or key in self._names_in_change:
             raise QueueExists(
                 "a queue of this name exists", where=str(path), remedy="choose another name, or open the one there is"
             )
@@ -58,11 +66,11 @@ class Administration:
         security = self._access.default_descriptor(caller, properties.security)
         queue = self._build(path, properties.changed(security=security))
         change = Change()
-        self._being_created.add(key)
+        self._names_in_change[key] = queue.private_number
         assert queue.journal is not None
         change.operations += [queue.definition(), queue.journal.definition()]
         change.then(self._created, queue, key)
-        change.otherwise(self._not_created, queue, key)
+        change.otherwise(self._not_created, key)
         change.answer(reply, queue)
         self._core.submit(change)
 
@@ -104,25 +112,24 @@ class Administration:
             cache=core.cache,
         )
         queue.journal = make_journal(core, queue)
-        core.private_numbers[number] = queue
         return queue
 
     def _free_number(self, path: PathName) -> int:
         """The number the name suggests, or the next free one (DM-084)."""
         number = private_queue_number(str(path))
-        while number in self._core.private_numbers or number == 0:
+        taken = self._names_in_change.values()
+        while number in self._core.private_numbers or number in taken or number == 0:
             number = (number + 1) & 0xFFFFFFFF
         return number
 
     def _created(self, queue: Queue, key: str) -> None:
-        self._being_created.discard(key)
+        del self._names_in_change[key]
         queue.mark_persisted()
         register(self._core, queue)
         self._core.emit(QueueChanged(queue, "created"))
 
-    def _not_created(self, queue: Queue, key: str) -> None:
-        self._being_created.discard(key)
-        del self._core.private_numbers[queue.private_number]
+    def _not_created(self, key: str) -> None:
+        del self._names_in_change[key]
 
     # Change
 
@@ -130,9 +137,10 @@ class Administration:
         self._core.require_service()
         self._require_ordinary(queue, "change")
         self._access.check_queue(caller, queue, QueueAccess.SET_QUEUE_PROPERTIES)
-        unknown = set(changes) - set(QueueProperties.__dataclass_fields__)
-        if unknown:
-            raise IllegalPropertyValue(f"unknown property {sorted(unknown)[0]}", where=queue.name)
+        for name in sorted(set(changes) - set(QueueProperties.__dataclass_fields__)):
+            if name in READ_ONLY:
+                raise PropertyNotAllowed(f"{name} never changes", where=queue.name)
+            raise IllegalPropertyValue(f"unknown property {name}", where=queue.name)
         for fixed in ("transactional", "security"):
             if fixed in changes and changes[fixed] != getattr(queue.properties, fixed):
                 remedy = "set_security changes rights" if fixed == "security" else "create another queue and move over"
@@ -156,6 +164,10 @@ class Administration:
         self._change(queue, queue.properties.changed(security=merged), reply)
 
     def get_security(self, queue: Queue, information: int, caller: Caller) -> SecurityDescriptor:
+        if queue.kind in (QueueType.SYSTEM, QueueType.OUTGOING):
+            raise UnsupportedOperation(
+                "this queue has the rights of the queue manager", where=queue.name, remedy="ask for those"
+            )
         self._access.check_queue(caller, queue, QueueAccess.GET_PERMISSIONS)
         return self._access.descriptor_of(queue).select(information)
 
@@ -192,23 +204,61 @@ class Administration:
         self._core.require_service()
         self._require_ordinary(queue, "delete")
         self._access.check_queue(caller, queue, QueueAccess.DELETE_QUEUE)
-        family = [*queue.subqueues.values(), queue]
-        for member in family:
-            self._removal.purge(member, MessageClass.NACK_Q_DELETED, None)
+        assert queue.journal is not None
+        for member in (*_family(queue), queue.journal):
+            self._detach(member)
+        key = queue.name.casefold()
+        del self._core.paths[key]
+        self._names_in_change.add(key)
+        self._delete_when_settled(queue, reply)
+
+    def _delete_when_settled(self, queue: Queue, reply: Reply) -> None:
+        """Changes under way may still bring messages in or give some back: those come first, so that
+        whatever is in the queue then goes with its reason."""
+        family = _family(queue)
         change = Change()
-        for member in family:
-            for position in member.locked_positions():
-                if not isinstance(position.owner, Change):
-                    self._removal.stage(change, position, MessageClass.NACK_Q_DELETED)
+        change.otherwise(self._not_deleted, queue)
+        settled = not any(member.staged_inserts or _in_change(member) for member in family)
+        if not (settled and self._stage_deletion(change, family)):
+            change.ordered = True
+            change.then(self._delete_when_settled, queue, reply)
+            change.refuse(reply)
+            self._core.submit(change)
+            return
         assert queue.journal is not None
         for member in (*family, queue.journal):
             change.operations.append(DeleteQueue(member.queue_id))
-            self._detach(member)
-        del self._core.paths[queue.name.casefold()]
         change.then(self._deleted, queue)
-        change.otherwise(self._not_deleted, queue)
         change.answer(reply)
         self._core.submit(change)
+
+    def _stage_deletion(self, change: Change, family: list[Queue]) -> bool:
+        """Remove what is in the queues; False if there is more than one change should hold."""
+        reason = MessageClass.NACK_Q_DELETED
+        room = PURGE_CHUNK
+        for member in family:
+            ids = list(islice(member.available, room))
+            room -= len(ids)
+            for position in self._removal.positions(member, ids):
+                self._removal.stage(change, position, reason)
+            if not room:
+                return False
+        for member in family:
+            for position in sorted(member.locked_positions(), key=_by_lookup_id):
+                if position.owner is not change:
+                    change.otherwise(self._free_if_ended, position)
+                    self._removal.stage(change, position, reason)
+        return True
+
+    def _free_if_ended(self, position: Position) -> None:
+        """The queue stays after all. Who held the message may have ended meanwhile, without it."""
+        owner = position.owner
+        if isinstance(owner, Transaction):
+            ended = owner.state in (TransactionState.ENDING, TransactionState.ENDED)
+        else:
+            ended = isinstance(owner, TwoPhaseRead) and owner.handle not in self._reading.two_phase
+        if ended:
+            self._removal.release(position)
 
     def _detach(self, queue: Queue) -> None:
         """Nobody gets at the queue from here on; who waits learns it now."""
@@ -237,13 +287,13 @@ class Administration:
             core.queues.pop(member.queue_id, None)
             core.identifiers.pop(member.identifier, None)
         core.private_numbers.pop(queue.private_number, None)
+        core.paths.pop(queue.name.casefold(), None)
         core.emit(QueueChanged(queue, "deleted"))
 
     def _not_deleted(self, queue: Queue) -> None:
         for member in (*queue.subqueues.values(), queue.journal, queue):
             if member is not None:
                 member.deleted = False
-        self._core.paths[queue.name.casefold()] = queue
 
     # Outgoing queues
 
@@ -297,11 +347,6 @@ def register(core: Core, queue: Queue) -> None:
     if queue.journal is not None:
         queue.journal.mark_persisted()
         core.queues[queue.journal.queue_id] = queue.journal
-
-
-def is_hidden(queue: Queue) -> bool:
-    """Order and notification queues: the protocols' own, not for applications (DM-011)."""
-    return queue.kind is QueueType.SYSTEM and queue.name.rpartition("\\")[2].casefold() in HIDDEN_QUEUES
 
 
 def _gone(queue: Queue) -> QueueNotAvailable:

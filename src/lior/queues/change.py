@@ -47,6 +47,10 @@ class Change:
     def answer(self, reply: Reply, value: Any = None) -> None:
         """The last step: tell the caller."""
         self._then.append((reply.set_result, (value,)))
+        self.refuse(reply)
+
+    def refuse(self, reply: Reply) -> None:
+        """Tell the caller only if the commit fails; another change will answer otherwise."""
         self._refused.append(reply)
 
     def finish(self) -> None:

@@ -54,7 +54,7 @@ class Core:
         self.private_numbers: dict[int, Queue] = {}
         self.identifiers: dict[UUID, Queue] = {}
         self.outgoing: dict[str, OutgoingQueue] = {}  # by the key of the destination format name
-        self.incoming: dict[str, IncomingTransactionalTransferInfo] = {}
+        self.incoming: dict[str, IncomingTransactionalTransferInfo] = {}  # by its key
         self.transactions: dict[UUID, Transaction] = {}
         self.next_queue_id = 1
         self.last_handle = 0
@@ -144,18 +144,21 @@ class Core:
                 where=queue.name,
                 remedy="free disk space, or receive and purge messages",
             )
+        self.require_manager_room(queue, size)
+        if not queue.has_room(size):
+            raise InsufficientResources(
+                f"the message of {size} bytes would exceed the queue's quota of {queue.main.properties.quota} KB",
+                where=queue.name,
+                remedy="receive messages, or raise the quota with: lior queue set --quota KB",
+            )
+
+    def require_manager_room(self, queue: Queue, size: int) -> None:
         if not self.has_room(queue, size):
             quota = self.properties.queue_manager_quota
             raise InsufficientResources(
                 f"the message of {size} bytes would exceed the queue manager's quota of {quota} KB",
                 where=queue.name,
                 remedy="receive messages, or raise the quota with: lior set --quota KB",
-            )
-        if not queue.has_room(size):
-            raise InsufficientResources(
-                f"the message of {size} bytes would exceed the queue's quota of {queue.main.properties.quota} KB",
-                where=queue.name,
-                remedy="receive messages, or raise the quota with: lior queue set --quota KB",
             )
 
     def set_throttled(self, why: str) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from ipaddress import AddressValueError, IPv4Address
+from types import NoneType
 from typing import Any, Final
 from uuid import UUID
 
@@ -55,9 +56,11 @@ class QueueProperties:
 
     def checked(self) -> "QueueProperties":
         """The same, or the documented error."""
-        if len(self.label) > MAX_QUEUE_LABEL:
+        self._check_types()
+        length = len(self.label.encode("utf-16-le", "surrogatepass")) // 2
+        if length > MAX_QUEUE_LABEL:
             raise LabelTooLong(
-                f"the label has {len(self.label)} characters",
+                f"the label has {length} characters",
                 where="queue label",
                 remedy=f"use at most {MAX_QUEUE_LABEL}",
             )
@@ -76,6 +79,13 @@ class QueueProperties:
                     remedy="create the queue without transactional",
                 )
         return self
+
+    def _check_types(self) -> None:
+        """Values come from the wire and from JSON: a wrong one is the caller's error, not ours."""
+        for name, types in _TYPES.items():
+            value = getattr(self, name)
+            if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+                raise IllegalPropertyValue(f"{value!r} is no value for it", where=name)
 
     def changed(self, **changes: Any) -> "QueueProperties":
         return replace(self, **changes).checked()
@@ -106,6 +116,20 @@ class QueueProperties:
         return cls(**values)
 
 
+_NUMBERS = ("quota", "journal_quota", "privacy_level", "base_priority")
+_FLAGS = ("journaling", "authentication", "transactional")
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "label": (str,),
+    "type": (UUID,),
+    "multicast_address": (str,),
+    "security": (SecurityDescriptor, NoneType),
+    "max_aborts": (int, NoneType),
+    "description": (dict,),
+    **dict.fromkeys(_NUMBERS, (int,)),
+    **dict.fromkeys(_FLAGS, (bool,)),
+}
+
+
 def _within(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
         raise IllegalPropertyValue(
@@ -115,9 +139,9 @@ def _within(name: str, value: int, low: int, high: int) -> None:
 
 def check_multicast_address(text: str) -> None:
     """address:port with a class D address ([MS-MQMQ] 2.3.1.23)."""
-    address, separator, port = text.partition(":")
+    address, _, port = text.partition(":")
     try:
-        good = IPv4Address(address).is_multicast and separator and port.isascii() and 0 <= int(port) <= 65535
+        good = IPv4Address(address).is_multicast and port.isascii() and port.isdecimal() and int(port) <= 65535
     except (AddressValueError, ValueError):
         good = False
     if not good:

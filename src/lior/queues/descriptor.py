@@ -83,6 +83,7 @@ class OpenQueueDescriptor:
         "queue",
         "remote_read_state",
         "share",
+        "text",
     )
 
     def __init__(
@@ -101,6 +102,7 @@ class OpenQueueDescriptor:
         self.context_value = handle
         self.queue = queue
         self.format_name = format_name
+        self.text = str(format_name)
         self.access = access
         self.share = share
         self.caller = caller
@@ -118,7 +120,7 @@ class OpenQueueDescriptor:
         if self.queue is None:
             raise QueueNotAvailable(
                 "the queue behind this handle was deleted",
-                where=str(self.format_name),
+                where=self.text,
                 remedy="close the handle and open the queue again",
             )
         return self.queue
@@ -128,7 +130,7 @@ class OpenQueueDescriptor:
         if self.access not in allowed:
             raise AccessDenied(
                 f"cannot {doing}: the queue was opened with access {self.access.name.lower()}",
-                where=str(self.format_name),
+                where=self.text,
                 remedy=f"open it with access {' or '.join(sorted(a.name.lower() for a in allowed))}",
             )
         return self.live_queue()

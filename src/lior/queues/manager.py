@@ -6,7 +6,6 @@ store through changes that the engine commits (`take_pending`, `committed`, `fai
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
@@ -28,22 +27,22 @@ from lior.queues.descriptor import (
     QueueShareMode,
 )
 from lior.queues.events import (
-    ConnectivityChanged,
     Event,
     MessageAwaitsTransfer,
     QueueManagerStarted,
     QueueManagerStopped,
 )
+from lior.queues.machine import Machine
 from lior.queues.moving import Moving
 from lior.queues.opening import Opening
 from lior.queues.outgoing import OutgoingQueue, dispatch_order
-from lior.queues.ports import Ids, PutState, Store, TransactionOutcomes
-from lior.queues.queue import Queue
+from lior.queues.ports import Ids, Store, TransactionOutcomes
+from lior.queues.queue import Queue, is_hidden
 from lior.queues.reading import Reading, TwoPhaseRead
 from lior.queues.removal import Removal
 from lior.queues.routing import Routing
 from lior.queues.sending import Sending
-from lior.queues.startup import QUEUE_MANAGER, load
+from lior.queues.startup import load
 from lior.queues.transaction import Transaction
 from lior.queues.transactions import Transactions
 from lior.security import Caller, SecurityDescriptor
@@ -80,6 +79,7 @@ class QueueManager:
         self.transactions = Transactions(self.core, self.sending, self.removal, self.moving, self.reading)
         self.opening = Opening(self.core, self.routing, self.access, self.reading, self.moving)
         self.administration = Administration(self.core, self.access, self.removal, self.reading)
+        self.machine = Machine(self.core, self.access)
 
     # Life
 
@@ -87,7 +87,7 @@ class QueueManager:
         """[MS-MQDMPR] 3.1.3: load, decide what can be decided, expire what is overdue; then serve."""
         self.state = QueueManagerState.INITIALIZING
         load(self.core, self.transactions, self.sending)
-        for transaction in self.transactions.in_doubt() if outcomes is not None else ():
+        for transaction in self.transactions.in_doubt():
             self._decide(transaction, outcomes)
         while self.removal.expire_due():
             pass
@@ -97,6 +97,10 @@ class QueueManager:
             self.core.emit(MessageAwaitsTransfer(queue))
 
     def _decide(self, transaction: Transaction, outcomes: TransactionOutcomes | None) -> None:
+        """Nobody outside knows of an internal transaction: one that was not committed is aborted."""
+        if transaction.single_phase:
+            self.transactions.abort(transaction.identifier, _Nobody())
+            return
         outcome = None if outcomes is None else outcomes.outcome(transaction.identifier)
         if outcome is True:
             self.transactions.commit(transaction.identifier, _Nobody())
@@ -203,7 +207,7 @@ class QueueManager:
 
     def _by_path(self, path: PathName) -> Queue | None:
         queue = self.core.paths.get(path.without_subqueue().without_suffix().local_key)
-        if queue is None:
+        if queue is None or is_hidden(queue):
             return None
         if path.subqueue:
             return queue.subqueues.get(path.subqueue.casefold())
@@ -354,40 +358,19 @@ class QueueManager:
 
     # The queue manager itself
 
-    def set_online(self, active: bool, reply: Reply) -> None:
-        """[MS-MQDMPR] 3.1.4.12, 3.1.4.13: offline stops the network, local queues go on."""
-        before = self.core.properties.connection_active
-        self.core.properties.connection_active = active
-        change = Change()
-        if before is not active:
-            self._save(change, connection_active=before)
-            change.then(self.core.emit, ConnectivityChanged(active))
-        change.answer(reply)
-        self.core.submit(change)
+    def set_online(self, active: bool, caller: Caller, reply: Reply) -> None:
+        self._require_ready()
+        self.machine.set_online(active, caller, reply)
 
     def set_manager_properties(self, changes: dict[str, Any], caller: Caller, reply: Reply) -> None:
-        from lior.security import QueueManagerAccess
-
         self._require_ready()
-        self.access.check_manager(caller, QueueManagerAccess.SET_PROPERTIES, "queue manager")
-        properties = self.core.properties
-        before = {name: getattr(properties, name) for name in changes}
-        for name, value in changes.items():
-            setattr(properties, name, value)
-        properties.modify_time = int(self.core.clock.wall())
-        if "hardened_security" in changes:
-            for queue in self.core.outgoing.values():
-                queue.follow_hardened_security(properties.hardened_security)
-        change = Change()
-        self._save(change, **before)
-        change.answer(reply)
-        self.core.submit(change)
+        self.machine.set_properties(changes, caller, reply)
 
-    def _save(self, change: Change, **before: Any) -> None:
-        value = json.dumps(self.core.properties.to_json()).encode()
-        change.operations.append(PutState(QUEUE_MANAGER, "properties", value))
-        for name, old in before.items():
-            change.otherwise(setattr, self.core.properties, name, old)
+    def set_manager_security(
+        self, information: int, descriptor: SecurityDescriptor, caller: Caller, reply: Reply
+    ) -> None:
+        self._require_ready()
+        self.machine.set_security(information, descriptor, caller, reply)
 
     def dispatchable(self) -> list[OutgoingQueue]:
         """The outgoing queues with something to send now, most urgent first (DM-122)."""
@@ -395,6 +378,10 @@ class QueueManager:
 
     def active_queues(self) -> list[Queue]:
         return [queue for queue in self.core.queues.values() if queue.active]
+
+    def bytes_in_all_queues(self) -> int:
+        """[MS-MQMQ] 2.3.11.6: journals and dead letters included, what is not committed yet not."""
+        return sum(queue.total_bytes for queue in self.core.queues.values())
 
 
 class _Nobody:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lior.errors import (
     InvalidHandle,
+    LiorError,
     QueueNotFound,
     SharingViolation,
     UnsupportedAccessMode,
@@ -11,6 +12,7 @@ from lior.errors import (
 )
 from lior.names import (
     DirectName,
+    DistributionListName,
     FormatName,
     MachineName,
     MulticastName,
@@ -84,12 +86,16 @@ class Opening:
     def _open_single(
         self, name: SingleName, access: QueueAccessType, share: QueueShareMode, caller: Caller
     ) -> OpenQueueDescriptor:
+        check_kind(name, access)
         if access is SEND:
             require_sendable(name)
-        check_kind(name, access)
         queue = self._find(name, access)
-        self._access.check_open(caller, queue, access)
-        check_share(queue, access, share, name)
+        try:
+            self._access.check_open(caller, queue, access)
+            check_share(queue, access, share, name)
+        except LiorError:
+            self._moving.forget_if_unused(queue)  # a subqueue that was made for this opener
+            raise
         return self._descriptor(queue, name, access, share, caller)
 
     def _find(self, name: SingleName, access: QueueAccessType) -> Queue:
@@ -106,13 +112,13 @@ class Opening:
             return self._moving.subqueue(parent, name.subqueue)
         if self._core.local.designates_me(name):
             raise _not_found(name)
-        require_no_directory(name, self._core)
-        if access is not SEND and access not in ADMIN_ACCESS:
+        if access in ADMIN_ACCESS:
+            raise QueueNotFound("there is no outgoing queue to this destination", where=str(name))
+        if access is not SEND and not isinstance(name, DistributionListName):
             raise QueueNotFound(
                 "the queue is on another computer", where=str(name), remedy="connect to that computer to read it"
             )
-        if access in ADMIN_ACCESS:
-            raise QueueNotFound("there is no outgoing queue to this destination", where=str(name))
+        require_no_directory(name, self._core)
         return self._routing.outgoing(name)
 
     def _check_found(self, queue: Queue, name: SingleName, access: QueueAccessType) -> None:
@@ -149,7 +155,8 @@ class Opening:
             raise InvalidHandle("the handle is closed", where=str(descriptor.format_name))
         descriptor.closed = True
         for child in descriptor.children:
-            self.close(child)
+            if not child.closed:
+                self.close(child)
         self._reading.cancel_of(descriptor, "its handle was closed")
         for cursor in list(descriptor.cursors.values()):
             self._reading.close_cursor(cursor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,9 +13,10 @@ from uuid import UUID
 from lior.errors import InvalidParameter
 from lior.names import DirectName, MulticastName, SingleName
 from lior.queues.definition import QueueProperties, QueueType
-from lior.queues.ports import PutQueue
+from lior.queues.ports import PutQueue, PutState
 from lior.queues.queue import Queue
 
+INCOMING: Final = "incoming"  # the kind under which the store keeps streams from elsewhere
 HISTORY: Final = 32  # connection attempts remembered for each outgoing queue
 
 
@@ -115,6 +117,10 @@ class IncomingTransactionalTransferInfo:
 
     def key(self, queue_id: int) -> str:
         return f"{queue_id}/{self.sender}/{self.format_name.casefold()}"
+
+    def record(self, queue_id: int) -> PutState:
+        """For the change that holds the message of `last_sequence_number`."""
+        return PutState(INCOMING, self.key(queue_id), json.dumps(self.to_json()).encode())
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -20,6 +20,8 @@ class State(Enum):
     PURGE_PENDING = "purge pending"  # purged while locked
     DELETED = "deleted"
 
+    __hash__ = object.__hash__  # Enum's own is Python code, and a step looks two of them up
+
 
 class Step(Enum):
     """What happens to a position."""
@@ -29,6 +31,8 @@ class Step(Enum):
     RELEASE = "release"  # abort, or the end of a two-phase read that keeps the message
     PURGE = "purge"  # while locked
     DELETE = "delete"
+
+    __hash__ = object.__hash__
 
 
 # (state, step) -> state; what is absent is an error. Claims of subscriptions add their rows here.

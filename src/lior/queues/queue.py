@@ -67,6 +67,9 @@ class Queue:
         self.create_time = create_time
         self.modify_time = modify_time
         self.parent = parent  # of a subqueue or a journal
+        # The queue whose rights, quota and journal count
+        self.main: Queue = parent if kind is QueueType.SUBQUEUE and parent is not None else self
+        self.is_system = kind in (QueueType.SYSTEM, QueueType.JOURNAL)
         self.journal: Queue | None = None
         self.subqueues: dict[str, Queue] = {}
         self.scope = QueueScope.ENTERPRISE
@@ -85,17 +88,8 @@ class Queue:
     # What it is
 
     @property
-    def main(self) -> Queue:
-        """The queue whose rights, quota and journal count."""
-        return self.parent if self.kind is QueueType.SUBQUEUE and self.parent is not None else self
-
-    @property
     def transactional(self) -> bool:
         return self.main.properties.transactional
-
-    @property
-    def is_system(self) -> bool:
-        return self.kind in (QueueType.SYSTEM, QueueType.JOURNAL)
 
     @property
     def active(self) -> bool:
@@ -249,3 +243,8 @@ class Queue:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {self.message_count} messages>"
+
+
+def is_hidden(queue: Queue) -> bool:
+    """Order and notification queues: the protocols' own, not for applications (DM-011)."""
+    return queue.kind is QueueType.SYSTEM and queue.name.rpartition("\\")[2].casefold() in HIDDEN_QUEUES

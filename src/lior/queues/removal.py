@@ -187,20 +187,20 @@ class Removal:
         """[MS-MQDMPR] 3.1.7.1.7: available messages go now, locked ones when their lock ends. Messages of
         open transactions are not in the queue yet and stay with them."""
         for position in queue.locked_positions():
-            if position.state is State.LOCKED and not isinstance(position.owner, Change):
+            if position.state is State.LOCKED:
                 position.step(Step.PURGE)
         ids = list(queue.available)
         changes = [ids[at : at + PURGE_CHUNK] for at in range(0, len(ids), PURGE_CHUNK)] or [[]]
         for number, chunk in enumerate(changes):
             change = Change()
             change.ordered = True
-            for position in self._positions(queue, chunk):
+            for position in self.positions(queue, chunk):
                 self.stage(change, position, reason)
             if reply is not None and number == len(changes) - 1:
                 change.answer(reply, None)
             self._core.submit(change)
 
-    def _positions(self, queue: Queue, ids: list[int]) -> list[Position]:
+    def positions(self, queue: Queue, ids: list[int]) -> list[Position]:
         """Many positions at once: read in runs, not one by one."""
         positions = []
         for lookup_id in ids:

@@ -15,9 +15,8 @@ from lior.names import (
     parse_format_name,
 )
 from lior.queues.core import Core
-from lior.queues.definition import QueueType
 from lior.queues.outgoing import OutgoingQueue
-from lior.queues.queue import HIDDEN_QUEUES, Queue
+from lior.queues.queue import Queue, is_hidden
 
 SYSTEM_QUEUES = {
     QueueSuffix.DEADLETTER: "system$;DEADLETTER",
@@ -43,6 +42,11 @@ class Routing:
         return self._core.outgoing.get(name.key)
 
     def _local(self, name: SingleName) -> Queue | None:
+        """Neither a queue whose deletion is under way nor one that applications never see."""
+        queue = self._named(name)
+        return None if queue is None or queue.deleted or is_hidden(queue) else queue
+
+    def _named(self, name: SingleName) -> Queue | None:
         if isinstance(name, DirectName):
             return self._direct(name)
         if isinstance(name, PrivateName):
@@ -60,7 +64,7 @@ class Routing:
             return self.system(name.suffix)
         key = private_name(name.queue) if name.is_private else name.queue
         queue = self._core.paths.get(key.casefold())
-        if queue is None or (queue.kind is QueueType.SYSTEM and name.queue.casefold() in HIDDEN_QUEUES):
+        if queue is None or is_hidden(queue):
             return None  # [MS-MQDMPR] 3.1.1.1: applications never see the hidden system queues
         if name.subqueue:
             return queue.subqueues.get(name.subqueue.casefold())
@@ -76,7 +80,7 @@ class Routing:
             return None
         key = private_name(name.queue) if name.is_private else name.queue
         queue = self._core.paths.get(key.casefold())
-        return None if queue is None or queue.is_system else queue
+        return None if queue is None or queue.is_system or queue.deleted else queue
 
     def outgoing(self, name: SingleName) -> OutgoingQueue:
         """The outgoing queue of a remote name, made if need be. It is written to the store with the first
@@ -125,7 +129,7 @@ def require_no_directory(name: SingleName, core: Core) -> None:
             where=str(name),
             remedy="list the queues instead: DIRECT=OS:a\\q,DIRECT=OS:b\\q",
         )
-    if isinstance(name, PublicName) and name.guid not in core.identifiers:
+    if isinstance(name, PublicName):
         raise UnsupportedFormatNameOperation(
             "public queues of other computers need a directory service, and this queue manager has none",
             where=str(name),

@@ -67,21 +67,20 @@ class Sending:
         core = self._core
         core.require_service()
         check_message(message)
-        if descriptor.multiple:
-            targets = [(child.require(SEND_ACCESS, "send"), child) for child in descriptor.children]
-            message.destination_multi_queue = str(descriptor.format_name)
-        else:
-            targets = [(descriptor.require(SEND_ACCESS, "send"), descriptor)]
-        for queue, target in targets:
+        targets = descriptor.children or (descriptor,)
+        queues = [target.require(SEND_ACCESS, "send") for target in targets]
+        for queue, target in zip(queues, targets, strict=True):
             self._check_target(queue, target, message, transaction)
-        self._require_room_in_all([queue for queue, _ in targets], message)
+        self._require_room_in_all(queues, message.size)
+        if descriptor.children:
+            message.destination_multi_queue = descriptor.text
         change = Change()
         message.identifier = ObjectId(core.properties.identifier, core.ordinals.next(change))
         message.source_queue_manager = core.properties.identifier
         message.sent_time = core.clock.wall()
-        for number, (queue, target) in enumerate(targets):
-            own = message if number == 0 else message.copy()
-            own.destination_queue = str(target.format_name)
+        for number, (queue, target) in enumerate(zip(queues, targets, strict=True)):
+            own = message.copy() if number else message
+            own.destination_queue = target.text
             if transaction is not None:
                 self.enlist(transaction, queue, own)
             else:
@@ -98,40 +97,38 @@ class Sending:
         if queue.transactional and transaction is None:
             raise TransactionUsage(
                 "the queue is transactional: it takes messages only inside a transaction",
-                where=str(target.format_name),
+                where=target.text,
                 remedy="send within a transaction",
             )
         if transaction is not None and not queue.transactional:
             raise TransactionUsage(
                 "the queue is not transactional: it takes no messages of a transaction",
-                where=str(target.format_name),
+                where=target.text,
                 remedy="send outside the transaction, or create the queue as transactional",
             )
         security = message.security
         if properties.authentication and (security is None or not security.authentication_level):
             raise MessageNotAuthenticated(
-                "the queue takes signed messages only", where=str(target.format_name), remedy="sign the message"
+                "the queue takes signed messages only", where=target.text, remedy="sign the message"
             )
         encrypted = security is not None and security.privacy_level != PrivacyLevel.NONE
         if properties.privacy_level == QueuePrivacy.BODY and not encrypted:
             raise IllegalPropertyValue(
-                "the queue takes encrypted bodies only", where=str(target.format_name), remedy="set a privacy level"
+                "the queue takes encrypted bodies only", where=target.text, remedy="set a privacy level"
             )
         if properties.privacy_level == QueuePrivacy.NONE and encrypted:
             raise IllegalPropertyValue(
-                "the queue takes clear bodies only", where=str(target.format_name), remedy="send without privacy"
+                "the queue takes clear bodies only", where=target.text, remedy="send without privacy"
             )
 
-    def _require_room_in_all(self, queues: list[Queue], message: Message) -> None:
+    def _require_room_in_all(self, queues: list[Queue], size: int) -> None:
         """All or nothing over several queues: the copies are counted together (DM-121)."""
-        size = message.size
-        for number, queue in enumerate(queues):
-            same = sum(1 for other in queues[:number] if other.main is queue.main)
-            if same and not queue.has_room(size * (same + 1)):
-                self._core.require_room(queue, size * (same + 1))
-            self._core.require_room(queue, size)
-        if len(queues) > 1 and not self._core.has_room(queues[0], size * len(queues)):
-            self._core.require_room(queues[0], size * len(queues))
+        self._core.require_room(queues[0], size)
+        for number, queue in enumerate(queues[1:], start=1):
+            copies = 1 + sum(other.main is queue.main for other in queues[:number])
+            self._core.require_room(queue, size * copies)
+        if len(queues) > 1:
+            self._core.require_manager_room(queues[0], size * len(queues))
 
     def enlist(self, transaction: Transaction, queue: Queue, message: Message) -> None:
         """Keep the message in the transaction; nobody sees it before the commit."""
@@ -173,14 +170,14 @@ class Sending:
     def stage_arrival(self, change: Change, queue: Queue, message: Message) -> None:
         """The message reaches its queue: insert it, acknowledge the arrival, journal at the source. One
         that has no time left never becomes visible and goes straight to what follows its expiry."""
-        now = self._core.clock.wall()
+        if isinstance(queue, OutgoingQueue):
+            self.stage_insert(change, queue, message)
+            return
         end = time_to_be_received_end(message)
-        if end and end <= now and not isinstance(queue, OutgoingQueue):
+        if end and end <= self._core.clock.wall():
             self.expire(change, queue, message)
             return
         self.stage_insert(change, queue, message)
-        if isinstance(queue, OutgoingQueue):
-            return
         if wants_acknowledgement(message, MessageClass.ACK_REACH_QUEUE):
             self.stage_acknowledgement(change, message, MessageClass.ACK_REACH_QUEUE)
         if message.positive_journaling_requested and self._is_source(message):
@@ -316,11 +313,33 @@ class Sending:
 
 def check_message(message: Message) -> None:
     """What a sender may put into a message; one clear error otherwise."""
-    if len(message.label) > MAX_LABEL_LENGTH:
+    if not (
+        type(message.body) is bytes
+        and len(message.label) <= MAX_LABEL_LENGTH
+        and message.label.isascii()
+        and 0 <= message.priority <= 7
+        and message.message_class == 0
+        and len(message.correlation_id) == 20
+        and 0 <= message.body_type <= 0xFFFFFFFF
+        and 0 <= message.application_tag <= 0xFFFFFFFF
+        and 0 <= message.time_to_reach_queue <= 0xFFFFFFFF
+        and 0 <= message.time_to_be_received <= 0xFFFFFFFF
+        and 0 <= message.acknowledgements_requested <= ALL_ACKNOWLEDGEMENTS
+        and message.soap is None
+        and message.size <= MAX_MESSAGE_SIZE
+    ):
+        _examine(message)
+
+
+def _examine(message: Message) -> None:
+    """The checks one by one, for the message that is unusual or wrong."""
+    for name, kind in (("body", bytes), ("extension", bytes), ("correlation_id", bytes), ("label", str)):
+        if not isinstance(getattr(message, name), kind):
+            raise IllegalPropertyValue(f"{type(getattr(message, name)).__name__} is not {kind.__name__}", where=name)
+    units = len(message.label.encode("utf-16-le", "surrogatepass")) // 2
+    if units > MAX_LABEL_LENGTH:
         raise LabelTooLong(
-            f"the label has {len(message.label)} characters",
-            where="label",
-            remedy=f"use at most {MAX_LABEL_LENGTH}",
+            f"the label has {units} UTF-16 code units", where="label", remedy=f"use at most {MAX_LABEL_LENGTH}"
         )
     if not 0 <= message.priority <= 7:
         raise IllegalPropertyValue(f"{message.priority} is out of range", where="priority", remedy="use 0 to 7")
@@ -338,6 +357,10 @@ def check_message(message: Message) -> None:
         value = getattr(message, name)
         if not 0 <= value <= 0xFFFFFFFF:
             raise IllegalPropertyValue(f"{value} does not fit 32 bits", where=name, remedy="use 0 to 4294967295")
+    if not 0 <= message.acknowledgements_requested <= ALL_ACKNOWLEDGEMENTS:
+        raise IllegalPropertyValue(
+            f"{message.acknowledgements_requested:#x}", where="acknowledgements_requested", remedy="use the bits 1 to 8"
+        )
     if message.soap is not None:
         raise IllegalPropertyValue(
             "the SOAP parts are set by the transfer only", where="soap", remedy="leave them out"
@@ -347,10 +370,6 @@ def check_message(message: Message) -> None:
             f"{message.size} bytes with headers",
             where="body",
             remedy=f"a message holds at most {MAX_MESSAGE_SIZE} bytes: store the body elsewhere and send its address",
-        )
-    if message.acknowledgements_requested & ~ALL_ACKNOWLEDGEMENTS:
-        raise IllegalPropertyValue(
-            f"{message.acknowledgements_requested:#x}", where="acknowledgements_requested", remedy="use the bits 1 to 8"
         )
 
 

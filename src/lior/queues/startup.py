@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from lior.errors import IllegalFormatName, StoreCorrupt
@@ -16,16 +17,14 @@ from lior.queues.core import Core
 from lior.queues.counters import COUNTER, Counter, stored_limit
 from lior.queues.definition import QueueManagerProperties, QueueProperties, QueueType
 from lior.queues.index import LookupIndex
-from lior.queues.outgoing import IncomingTransactionalTransferInfo, OutgoingQueue, OutgoingState
+from lior.queues.machine import NEXT_QUEUE_ID, QUEUE_MANAGER
+from lior.queues.outgoing import INCOMING, IncomingTransactionalTransferInfo, OutgoingQueue, OutgoingState
 from lior.queues.ports import LoadedState, PutQueue, PutState
 from lior.queues.queue import HIDDEN_QUEUES, Queue
 from lior.queues.routing import SYSTEM_QUEUES, private_name
 from lior.queues.sending import Sending
 from lior.queues.transactions import PREPARED, PREPARED_QUEUE, Transactions
 from lior.security import ADMINISTRATORS, Caller, default_queue_manager_descriptor
-
-QUEUE_MANAGER: Final = "queue manager"
-INCOMING: Final = "incoming"
 
 
 def load(core: Core, transactions: Transactions, sending: Sending) -> None:
@@ -38,12 +37,12 @@ def load(core: Core, transactions: Transactions, sending: Sending) -> None:
     for counter in (core.lookup_ids, core.ordinals):
         counter.reserve(change)
     _load_queues(core, state.queues)
+    core.next_queue_id = max(core.next_queue_id, int(state.state.get((QUEUE_MANAGER, NEXT_QUEUE_ID), b"0")))
     _make_system_queues(core, change)
     _load_index(core)
-    for (kind, _), value in state.state.items():
-        if kind == INCOMING:
-            info = IncomingTransactionalTransferInfo.from_json(json.loads(value))
-            core.incoming[info.format_name] = info
+    for (kind, key), value in state.state.items():
+        if kind == INCOMING and int(key.partition("/")[0]) in core.queues:
+            core.incoming[key] = IncomingTransactionalTransferInfo.from_json(json.loads(value))
     transactions.restore({key: value for (kind, key), value in state.state.items() if kind == PREPARED})
     core.submit(change)
 
@@ -60,6 +59,7 @@ def _load_properties(core: Core, state: LoadedState, change: Change) -> None:
         kept.queue_manager_version = given.queue_manager_version
         kept.operating_system_version = given.operating_system_version
         core.properties = kept
+        core.local = replace(core.local, guid=kept.identifier)
     else:
         given.create_time = given.modify_time = now
     if core.properties.security is None:

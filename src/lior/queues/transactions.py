@@ -8,9 +8,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from lior.errors import InvalidParameter, StoreCorrupt, TransactionSequence
-from lior.message import MessageClass, MessageTransaction
+from lior.message import NULL_GUID, MessageClass, MessageTransaction
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
+from lior.queues.definition import QueueProperties, QueueType
 from lior.queues.moving import Moving
 from lior.queues.ports import DeleteMessage, DeleteState, MoveMessage, PutMessage, PutState, SetCounts
 from lior.queues.position import Position, State
@@ -239,12 +240,13 @@ class Transactions:
         queue = self._core.queues.get(queue_id)
         if kind == "enqueue":
             stored = self._core.store.fetch(PREPARED_QUEUE, lookup_id)
-            if stored is None or queue is None:
+            if stored is None:
                 raise StoreCorrupt(
                     f"a prepared transaction names message {lookup_id}, which is not there",
                     where="prepared transactions",
                     remedy="run: lior doctor --repair",
                 )
+            queue = queue or _deleted_queue(queue_id, stored.message.destination_queue)
             operation = Enqueue(queue, stored.message, lookup_id)
             queue.uncommitted_bytes += operation.size
             self._core.count_bytes(queue, operation.size)
@@ -254,11 +256,19 @@ class Transactions:
         position = queue.position(lookup_id, self._core.store)
         if kind == "dequeue":
             return Dequeue(position, MessageClass(rest[0]))
-        return Move(position, self._core.queues[rest[0]])
+        return Move(position, self._core.queues.get(rest[0]) or _deleted_queue(rest[0], "a subqueue"))
 
     def in_doubt(self) -> list[Transaction]:
         prepared = TransactionState.PREPARED
         return [transaction for transaction in self._core.transactions.values() if transaction.state is prepared]
+
+
+def _deleted_queue(queue_id: int, name: str) -> Queue:
+    """In place of a queue that was deleted while a prepared transaction named it: the commit refuses its
+    part for that queue, as it would have without the restart."""
+    queue = Queue(queue_id, QueueType.PRIVATE, name, QueueProperties(), identifier=NULL_GUID)
+    queue.deleted = True
+    return queue
 
 
 def mark_first_and_last(transaction: Transaction) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from lior.names import DirectName, MachineName, QueueSuffix
-from lior.queues.administration import is_hidden
 from lior.queues.definition import QueueType
 from lior.queues.manager import QueueManager
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import Store
-from lior.queues.queue import START, Queue
+from lior.queues.queue import START, Queue, is_hidden
 from lior.queues.transaction import Transaction
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from lior.errors import LiorError, StoreUnusable
 from lior.store import recovery, salvage
+from lior.store.errors import READ_ERRORS, translate
 from lior.store.lock import LOCK_FILE, DirectoryLock, read_holder, unusable
 from lior.store.plan import SEQUENCE_MASK
 from lior.store.record import decode
@@ -104,8 +105,8 @@ def _examine_file(path: Path, report: Report, *, immutable: bool) -> None:
             state = _examine_state(connection, report, where)
             highest = _examine_messages(connection, report, where, queues)
             _examine_counters(report, where, state, highest)
-        except sqlite3.Error as error:
-            report.add(Severity.ERROR, f"reading stopped: {error}", where, REPAIR)
+        except READ_ERRORS as error:
+            report.add(Severity.ERROR, f"reading stopped: {translate(error, where).what}", where, REPAIR)
 
 
 def _examine_queues(connection: sqlite3.Connection, report: Report, where: str) -> set[int]:

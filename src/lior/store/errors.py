@@ -29,8 +29,15 @@ _BY_CODE: Final[dict[int, tuple[type[LiorError], str]]] = {
 _UNUSABLE: Final = (StoreUnusable, "check the disk and the kernel log, then start again: the store recovers by itself")
 
 
-def translate(error: sqlite3.Error, where: str) -> LiorError:
+DAMAGED_TEXT: Final = "text in the file is not UTF-8"
+# What reading a damaged file can raise: sqlite3 fails to decode SQLite's own message when that quotes the file.
+READ_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+
+
+def translate(error: sqlite3.Error | UnicodeDecodeError, where: str) -> LiorError:
     """The typed error for what SQLite said."""
+    if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
+        return StoreCorrupt(DAMAGED_TEXT, where=where, remedy="run: lior doctor --repair, or put back a backup")
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     kind, remedy = _UNUSABLE if code is None else _BY_CODE.get(code & 0xFF, _UNUSABLE)

@@ -7,6 +7,7 @@ which `salvage` knows.
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from struct import Struct, error, unpack
 from typing import BinaryIO, Final, NamedTuple
@@ -159,17 +160,58 @@ class PageFile:
         for number in range(1, self.pages + 1):
             if number == 2 or self.pointer_kind(number) in OVERFLOW_KINDS:
                 continue
-            live = self.is_live(number)
-            if live:
-                yield from self._cells_of(number, self.page(number), True)
-            elif live is None:
+            live, page = self.is_live(number), self.page(number)
+            if live and self._is_sound(page, 100 if number == 1 else 0):
+                yield from self._cells_of(number, page, True)
+            elif live is not False:
                 doubtful.append(number)
         for number in doubtful:
             yield from self._cells_of(number, self.page(number), False)
+            if self.is_live(number):
+                yield Cell(number, 0, False, None, self.page(number), True, "the page's cells do not fill it")
         for number, place in self.late_frames:
             if self._log is not None:
                 self._log.seek(place)
                 yield from self._cells_of(number, self._log.read(self.page_size), False)
+
+    def _is_sound(self, page: bytes, start: int) -> bool:
+        """Whether cells, free blocks and fragments of a tree page fill it exactly: else a changed cell count or
+        pointer may show a row that was deleted. True for pages that are no tree pages."""
+        kind = page[start] if len(page) == self.page_size else -1
+        if kind not in (TABLE_LEAF, INDEX_LEAF, INDEX_INTERIOR):
+            return True
+        free, count, content = unpack(">HHH", page[start + 1:start + 7])
+        content = content or 65536
+        first = start + (12 if kind == INDEX_INTERIOR else 8)
+        if first + 2 * count > content or content > self.usable:
+            return False
+        extents = []
+        try:
+            for at in unpack(f">{count}H", page[first:first + 2 * count]):
+                extents.append((at, at + max(4, self._extent(page, at, kind))))
+            while free:
+                following, size = unpack(">HH", page[free:free + 4])
+                extents.append((free, free + size))
+                if following and following < free + size:
+                    return False
+                free = following
+        except (Damage, IndexError, error):
+            return False
+        extents.sort()
+        apart = all(before[1] <= after[0] for before, after in pairwise(extents))
+        covered = sum(stop - begin for begin, stop in extents) + page[start + 7]
+        return apart and covered == self.usable - content and (not extents or extents[-1][1] <= self.usable)
+
+    def _extent(self, page: bytes, at: int, kind: int) -> int:
+        """How many bytes of the page a cell takes."""
+        start = at
+        if kind == INDEX_INTERIOR:
+            at += 4
+        size, at = _varint(page, at)
+        if kind == TABLE_LEAF:
+            _, at = _varint(page, at)
+        local = self._local(size, kind == TABLE_LEAF)
+        return at - start + local + (4 if local < size else 0)
 
     def _cells_of(self, number: int, page: bytes, live: bool) -> Iterator[Cell]:
         start = 100 if number == 1 else 0
@@ -203,16 +245,20 @@ class PageFile:
         except (Damage, IndexError, error, UnicodeDecodeError) as found:
             return Cell(number, _signed(rowid), kind == TABLE_LEAF, None, payload, live, str(found))
 
+    def _local(self, size: int, table: bool) -> int:
+        """How much of a payload its own page holds."""
+        limit = self.usable - 35 if table else (self.usable - 12) * 64 // 255 - 23
+        if size <= limit:
+            return size
+        least = (self.usable - 12) * 32 // 255 - 23
+        local = least + (size - least) % (self.usable - 4)
+        return local if local <= limit else least
+
     def _payload(self, page: bytes, at: int, size: int, table: bool) -> tuple[bytes, bool]:
         usable = self.usable
         if size > min(_MAX_PAYLOAD, self.pages * usable):
             raise Damage(f"a row of {size} bytes")
-        limit = usable - 35 if table else (usable - 12) * 64 // 255 - 23
-        local = size
-        if size > limit:
-            least = (usable - 12) * 32 // 255 - 23
-            local = least + (size - least) % (usable - 4)
-            local = local if local <= limit else least
+        local = self._local(size, table)
         if at + local > len(page):
             raise Damage("a cell beyond its page")
         parts, left = [page[at:at + local]], size - local

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from lior.errors import LiorError, MessageStorageFailed, StoreCorrupt, StoreForeign, StoreUnusable, StoreVersion
 from lior.store import schema
-from lior.store.errors import translate
+from lior.store.errors import READ_ERRORS, translate
 from lior.store.lock import unusable
 
 STORE_FILE: Final = "store.db"
@@ -139,7 +139,7 @@ def look(path: Path) -> None:
     connection = connect(path, "immutable" if alone else "ro")
     try:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
-    except sqlite3.Error as error:
+    except READ_ERRORS as error:
         raise as_opening_error(error, where) from error
     finally:
         connection.close()
@@ -147,7 +147,7 @@ def look(path: Path) -> None:
         raise StoreCorrupt("tables are missing", where=where, remedy=DOCTOR)
 
 
-def as_opening_error(error: sqlite3.Error, where: str) -> LiorError:
+def as_opening_error(error: sqlite3.Error | UnicodeDecodeError, where: str) -> LiorError:
     """At opening nothing can be 'full and still usable'."""
     found = translate(error, where)
     if isinstance(found, MessageStorageFailed):
@@ -159,8 +159,8 @@ def integrity_problems(connection: sqlite3.Connection, limit: int = 100) -> list
     """What SQLite finds wrong with trees, pages and the index; reads the whole file."""
     try:
         found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({limit})")]
-    except sqlite3.Error as error:
-        return [str(error)]
+    except READ_ERRORS as error:
+        return [translate(error, "").what]
     return [] if found == ["ok"] else found
 
 
@@ -191,7 +191,7 @@ def open_file(directory: Path, *, full_check: bool = False) -> sqlite3.Connectio
         if full_check and (problems := integrity_problems(connection)):
             raise StoreCorrupt(f"{len(problems)} problems, the first: {problems[0]}", where=where, remedy=DOCTOR)
         sync_directory(directory)
-    except sqlite3.Error as error:
+    except READ_ERRORS as error:
         _close_untouched(connection, path)
         raise as_opening_error(error, where) from error
     except OSError as error:

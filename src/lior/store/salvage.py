@@ -26,12 +26,13 @@ from lior.store.report import Report, Severity
 from lior.store.schema import queue_check, row_check, state_check
 
 _QUARANTINE: Final = """
-CREATE TABLE quarantine(page INTEGER, rowid_there INTEGER, reason TEXT, q INTEGER, l INTEGER, hdr BLOB, body BLOB,
-  raw BLOB);
+CREATE TABLE quarantine(page INTEGER, rowid_there INTEGER, reason TEXT, q INTEGER, l INTEGER, n INTEGER, e INTEGER,
+  t REAL, a INTEGER, v INTEGER, u REAL, k INTEGER, hdr BLOB, body BLOB, raw BLOB);
 CREATE TABLE listed(q INTEGER, l INTEGER, PRIMARY KEY(q, l)) WITHOUT ROWID;
 CREATE TABLE lost(q INTEGER, l INTEGER, PRIMARY KEY(q, l)) WITHOUT ROWID;
 """
 _PUT: Final = f"INSERT INTO m({PUT_COLUMNS}) VALUES ({', '.join('?' * 11)})"
+_COLUMNS: Final = "its position, times or counts are damaged"
 _SCHEMA_KINDS: Final = ("table", "index", "trigger", "view")
 
 
@@ -141,7 +142,7 @@ class _Salvage:
                 raise ValueError("its position is not a pair of numbers")
             message = decode(header, body)  # type: ignore[arg-type] # a TypeError is one of the answers
             if values[9] != row_check(*values[1:9]):  # type: ignore[arg-type]
-                raise ValueError("its position, times or counts are damaged")
+                raise ValueError(_COLUMNS)
         except (LiorError, TypeError, ValueError, StructError) as error:
             if cell.live:
                 self._put_aside(cell, error.what if isinstance(error, LiorError) else str(error))
@@ -164,10 +165,10 @@ class _Salvage:
         return found is not None
 
     def _insert(self, queue_id: int, lookup_id: int, message: Message, rest: Sequence[Value]) -> None:
-        _, expires, arrival, aborts, moves, last_move, check, header, body = (
-            value if isinstance(value, int | float | bytes) else 0 for value in rest)
-        self._target.execute(_PUT, (queue_id, lookup_id, message.size, expires, arrival, aborts, moves, last_move,
-                                    check, header, body))
+        numbers = [value if isinstance(value, int | float) else 0 for value in rest[1:6]]
+        expires, aborts, moves = (int(numbers[at]) for at in (0, 2, 3))
+        columns = (queue_id, lookup_id, message.size, expires, float(numbers[1]), aborts, moves, float(numbers[4]))
+        self._target.execute(_PUT, (*columns, row_check(*columns), *rest[-2:]))
         self._highest = max(self._highest, lookup_id & SEQUENCE_MASK)
         self._report.messages += 1
 
@@ -194,16 +195,27 @@ class _Salvage:
 
     def _put_aside(self, cell: Cell, reason: str, *, note: bool = False) -> None:
         values: list[Any] = list(cell.values or ())
-        queue_id, lookup_id, header, body = (values[at] for at in (1, 2, 10, 11)) if len(values) == 12 else [None] * 4
-        self._aside.execute("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                            (cell.page, cell.rowid, reason, queue_id, lookup_id, header, body, cell.raw))
+        columns = values[1:] if len(values) == 12 else [None] * 11
+        self._aside.execute(f"INSERT INTO quarantine VALUES ({', '.join('?' * 15)})",
+                            (cell.page, cell.rowid, reason, *columns, cell.raw))
         self._report.quarantined += 1
         if not note and self._report.quarantined <= 100:
             self._report.add(Severity.ERROR, f"put aside row {cell.rowid} of page {cell.page}: {reason}", self._where,
                              "look at quarantine.db in the directory of the damaged files")
 
+    def _place_by_index(self) -> None:
+        """Messages whose content is whole and whose position the index confirms, though their columns changed."""
+        for queue_id, lookup_id, *rest in self._aside.execute(
+                "SELECT q, l, n, e, t, a, v, u, k, hdr, body FROM quarantine JOIN listed USING (q, l) WHERE reason=?",
+                (_COLUMNS,)).fetchall():
+            if not self._target.execute("SELECT 1 FROM m WHERE q=? AND l=?", (queue_id, lookup_id)).fetchone():
+                self._insert(queue_id, lookup_id, decode(*rest[-2:]), rest)
+                self._report.add(Severity.WARNING, f"kept the message of queue {queue_id}, lookup id "
+                                 f"{lookup_id:#018x}, whose times or counts may be wrong", self._where)
+
     def finish(self, counter: tuple[str, str]) -> None:
         """Name what is missing, and lift the counter of lookup ids above all that were ever in use."""
+        self._place_by_index()
         highest = self._highest
         for queue_id, lookup_id in self._aside.execute("SELECT q, l FROM listed").fetchall():
             if not self._target.execute("SELECT 1 FROM m WHERE q=? AND l=?", (queue_id, lookup_id)).fetchone():

@@ -22,7 +22,7 @@ from lior.errors import (
 )
 from lior.queues.ports import IndexEntry, LoadedState, Operation, PutQueue, StoredMessage
 from lior.store import backup, recovery
-from lior.store.errors import translate
+from lior.store.errors import DAMAGED_TEXT, READ_ERRORS, translate
 from lior.store.lock import DirectoryLock, unusable
 from lior.store.plan import GUARD, SEQUENCE_MASK, Plan
 from lior.store.record import decode
@@ -93,11 +93,11 @@ class SqliteStore:
                     raise self._stop(StoreCorrupt(f"the state {kind} {key} is damaged", where=self._where,
                                                   remedy=recovery.DOCTOR))
                 loaded.state[kind, key] = value
+        except READ_ERRORS as error:
+            raise self._failure(error) from error
         except (TypeError, ValueError) as error:
             raise self._stop(StoreCorrupt(f"a damaged row: {error}", where=self._where,
                                           remedy=recovery.DOCTOR)) from error
-        except sqlite3.Error as error:
-            raise self._failure(error) from error
         return loaded
 
     def load_index(self) -> Iterator[IndexEntry]:
@@ -106,7 +106,7 @@ class SqliteStore:
         connection = recovery.connect(self.path, "ro")
         try:
             yield from connection.execute("SELECT q, l, n, e FROM m INDEXED BY m_position ORDER BY q, l")
-        except sqlite3.Error as error:
+        except READ_ERRORS as error:
             raise self._failure(error) from error
         finally:
             connection.close()
@@ -118,7 +118,7 @@ class SqliteStore:
             row = self._execute(_FETCH, (queue_id, lookup_id)).fetchone()
         except OverflowError:
             return None
-        except sqlite3.Error as error:
+        except READ_ERRORS as error:
             raise self._failure(error) from error
         return None if row is None else self._stored(queue_id, lookup_id, *row)
 
@@ -126,7 +126,7 @@ class SqliteStore:
         self._check()
         try:
             rows = self._execute(_SCAN, (queue_id, after_lookup_id, max(limit, 0))).fetchall()
-        except sqlite3.Error as error:
+        except READ_ERRORS as error:
             raise self._failure(error) from error
         return [self._stored(queue_id, *row) for row in rows]
 
@@ -281,12 +281,14 @@ class SqliteStore:
         self._failed = self._failed or error
         return error
 
-    def _failure(self, error: sqlite3.Error, *, roll_back: bool = False) -> LiorError:
+    def _failure(self, error: sqlite3.Error | UnicodeDecodeError, *, roll_back: bool = False) -> LiorError:
         if self._closed:
             self._check()
         found = translate(error, self._where)
         if isinstance(found, StoreForeign):  # it was a store when it was opened
             found = StoreCorrupt(found.what, where=self._where, remedy=recovery.DOCTOR)
+        if found.what == DAMAGED_TEXT:  # one row; the others can be read
+            return found
         if not isinstance(found, _RECOVERABLE):
             return self._stop(found)
         if roll_back:

@@ -65,7 +65,6 @@ VT_VECTOR: Final = 0x1000
 VARIANT_TRUE: Final = 0xFFFF  # [MS-MQMQ] 2.2.14; anything but zero is taken as true
 VARIANT_FALSE: Final = 0
 MAX_DEPTH: Final = 8  # CONNECTION_HISTORY, the deepest property there is, needs 3
-MAX_COUNT: Final = 0xFFFFFFFF
 
 RANGES: Final[dict[int, tuple[int, int]]] = {
     VT_I1: (-0x80, 0x7F), VT_UI1: (0, 0xFF),
@@ -124,7 +123,7 @@ def _check(variant: PropVariant, depth: int) -> None:
     if vt in RANGES:
         fits = _is_number(value, RANGES[vt])
     elif vt in VECTORS and vt != VT_VECTOR | VT_UI1:
-        fits = isinstance(value, tuple) and len(value) <= MAX_COUNT and _elements_fit(vt, value, depth)
+        fits = isinstance(value, tuple) and _elements_fit(vt, value, depth)
     else:
         fits = _single_fits(vt, value)
     if not fits:

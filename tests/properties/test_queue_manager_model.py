@@ -1,0 +1,644 @@
+"""The queue manager against a model of plain lists: any history of calls, commits, failures and crashes."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+from lior.errors import LiorError, MessageStorageFailed
+from lior.message import Message
+from lior.queues.change import Change
+from lior.queues.definition import QueueProperties
+from lior.queues.descriptor import MessageSeekAction, QueueAccessType
+from lior.queues.outgoing import OutgoingQueue, OutgoingState
+from lior.queues.ports import Store
+from lior.queues.queue import Queue
+from lior.queues.reading import TwoPhaseRead
+from lior.store.memory import MemoryStore
+from lior.store.sqlite import SqliteStore
+from lior.testing.engine import Answer, ManualEngine
+from tests.properties.model import FOREVER, Entry, Q, Refused
+from tests.properties.model_calls import Curs, Desc, ModelManager, Read, Tx
+
+OUT: Final = r"DIRECT=OS:elsewhere\private$\x"
+SYSTEM: Final = ("DEADLETTER", "DEADXACT", "JOURNAL")
+LAYOUT: Final[dict[str, dict[str, Any]]] = {
+    "n1": {"journaling": True, "quota": 3},
+    "n2": {"max_aborts": 1},
+    "t1": {"transactional": True, "journaling": True, "journal_quota": 1, "max_aborts": 1},
+    "t2": {"transactional": True, "quota": 3},
+    "adm": {"quota": 1},
+}
+NAMES: Final = tuple(LAYOUT)
+SEEKS: Final = tuple(action.value for action in MessageSeekAction)
+PICK: Final = st.integers(0, 255)
+SIZES: Final = st.sampled_from((0, 0, 40, 400, 900))
+TIMEOUTS: Final = st.sampled_from((0, 0, 250, 3000, FOREVER))
+LIVES: Final = st.sampled_from((FOREVER, FOREVER, FOREVER, 0, 1, 4))
+MODE: Final = st.sampled_from(("plain", "plain", "transaction", "two phase"))
+
+
+class Machine(RuleBasedStateMachine):
+    """Each rule makes the same call on both sides; `agree` compares everything after it."""
+
+    cache_bytes = 64 << 20
+    steps = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = ManualEngine(
+            self.open_store(), cache_bytes=self.cache_bytes, queue_manager_quota=8, journal_quota=5
+        )
+        self.model = ModelManager(8192, 5120, self.engine.clock.wall())
+        self.batch: list[Change] = []
+        self.stored = False  # the batch under way is on disk
+        self.descs: list[tuple[Any, list[Desc], str]] = []
+        self.cursors: list[tuple[Any, Curs]] = []
+        self.txs: list[tuple[Any, Tx]] = []
+        self.reads: list[tuple[TwoPhaseRead, Read]] = []
+        self.answers: dict[int, Answer] = {}
+        self.ids: dict[int, tuple[Any, ...]] = {}
+        self.last_token = 0
+
+    def open_store(self) -> Store:
+        return MemoryStore()
+
+    def reopen_store(self) -> Store:
+        return self.engine.store
+
+    # Both sides
+
+    @property
+    def core(self) -> Any:
+        return self.engine.manager.core
+
+    def call(self, real: Callable[[Answer], Any], modelled: Callable[[int], Any]) -> bool:
+        """True if both took the call; a refusal must be the same on both sides."""
+        self.last_token += 1
+        token, answer = self.last_token, Answer()
+        got, expected = "", ""
+        try:
+            real(answer)
+        except LiorError as error:
+            got = type(error).__name__
+        try:
+            modelled(token)
+        except Refused as error:
+            expected = str(error)
+        if answer.done and answer.error is not None and token not in self.model.outcomes:
+            got = type(answer.error).__name__
+        assert got == expected, f"{got or 'accepted'}, the model says {expected or 'accepted'}"
+        if not got:
+            self.answers[token] = answer
+        return not got
+
+    def find(self, name: str) -> Queue | None:
+        for queue in self.core.queues.values():
+            if queue.name.casefold() == name.casefold() and not queue.deleted:
+                return queue  # type: ignore[no-any-return]
+        return None
+
+    def open(self, name: str, access: str) -> None:
+        found = self.model.queues.get(name)
+        if found is None and ";" in name and access != "SEND":
+            parent = self.model.queues.get(name.partition(";")[0])
+            found = self.model.subqueue(parent, name.partition(";")[2]) if parent else None
+        if found is None and name == OUT:
+            found = self.model.add(Q(OUT, kind="outgoing"))
+        if found is None or (found.kind in ("journal", "sub", "system") and access == "SEND"):
+            return
+        text = name if name == OUT else f"DIRECT=OS:.\\{name}"
+        if name == OUT and access != "SEND":
+            access = "RECEIVE_ADMIN"
+        self.descs.append((self.engine.open(text, QueueAccessType[access]), [Desc(found)], access))
+
+    def pick_desc(self, pick: int, *access: str) -> tuple[Any, list[Desc], str] | None:
+        fitting = [d for d in self.descs if d[2] in access]
+        return fitting[pick % len(fitting)] if fitting else None
+
+    def pick_tx(self, pick: int) -> tuple[Any, Tx] | None:
+        active = [t for t in self.txs if t[1].state == "active"]
+        return active[pick % len(active)] if active else None
+
+    def pick_entry(self, desc: Desc, pick: int) -> Entry | None:
+        """A message of the queue, mostly; sometimes one of another queue, or none that is left."""
+        here = [e for e in self.model.entries if e.queue is desc.queue and e.lookup_id]
+        anywhere = [e for e in self.model.entries if e.lookup_id]
+        chosen = here if pick % 5 and here else anywhere
+        return chosen[pick % len(chosen)] if chosen else None
+
+    # Rules: queues and handles
+
+    @initialize()
+    def set_up(self) -> None:
+        for name in NAMES:
+            self.create(name)
+        self.commit_all()
+        self.open_all()
+
+    def create(self, name: str) -> None:
+        properties = QueueProperties(**LAYOUT[name])
+        limits = {k: v * 1024 for k, v in LAYOUT[name].items() if "quota" in k}
+        queue = Q(f"private$\\{name}", **{**LAYOUT[name], **limits})
+        path = f".\\private$\\{name}"
+        self.call(
+            lambda answer: self.engine.manager.create_queue(path, properties, self.engine.admin, answer),
+            lambda token: self.model.create(token, queue),
+        )
+
+    def open_all(self) -> None:
+        for name in NAMES:
+            for access in ("SEND", "RECEIVE"):
+                self.open(f"private$\\{name}", access)
+        self.open(OUT, "SEND")
+
+    @rule(pick=PICK)
+    def create_again(self, pick: int) -> None:
+        name = NAMES[pick % len(NAMES)]
+        self.create(name)
+
+    @rule(pick=PICK, suffix=st.sampled_from(("", "", ";s", ";s", ";poison", ";JOURNAL")),
+          access=st.sampled_from(("SEND", "RECEIVE", "RECEIVE", "PEEK", "MOVE", "MOVE")))
+    def open_one(self, pick: int, suffix: str, access: str) -> None:
+        if len(self.descs) < 30:
+            self.open(f"private$\\{NAMES[pick % len(NAMES)]}{suffix}", access)
+
+    @rule(pick=PICK, access=st.sampled_from(("RECEIVE", "PEEK")))
+    def open_special(self, pick: int, access: str) -> None:
+        names = [f"system$;{name}" for name in SYSTEM] + [OUT]
+        if len(self.descs) < 30:
+            self.open(names[pick % len(names)], access)
+
+    @rule(picks=st.sets(st.sampled_from(("n1", "n2", "adm")), min_size=2))
+    def open_several(self, picks: set[str]) -> None:
+        if len(self.descs) < 30 and all(f"private$\\{name}" in self.model.queues for name in picks):
+            text = ",".join(f"DIRECT=OS:.\\private$\\{name}" for name in sorted(picks))
+            real = self.engine.open(text, QueueAccessType.SEND)
+            found = [self.model.queues[child.queue.name] for child in real.children]
+            self.descs.append((real, [Desc(queue) for queue in found], "SEND"))
+
+    @rule(pick=PICK)
+    def close(self, pick: int) -> None:
+        if self.descs:
+            real, modelled, access = self.descs.pop(pick % len(self.descs))
+            self.cursors = [c for c in self.cursors if c[1].desc is not modelled[0]]
+            self.engine.manager.close(real)
+            for desc in modelled:
+                self.model.close(desc)
+
+    @rule(pick=PICK)
+    def purge(self, pick: int) -> None:
+        usable = [q for q in self.model.queues.values() if self.find(q.name) is not None]
+        queue = usable[pick % len(usable)]
+        real = self.find(queue.name)
+        assert real is not None
+        self.call(
+            lambda answer: self.engine.manager.purge(real, self.engine.admin, answer),
+            lambda token: self.model.purge(token, queue),
+        )
+
+    @rule(pick=PICK)
+    def delete(self, pick: int) -> None:
+        queue = self.model.queues.get(f"private$\\{NAMES[pick % len(NAMES)]}")
+        if queue is None:
+            return
+        real = self.find(queue.name)
+        assert real is not None
+        family = [q for q in self.model.known_queues() if q is queue or q.parent is queue]
+        self.call(
+            lambda answer: self.engine.manager.delete_queue(real, self.engine.admin, answer),
+            lambda token: self.model.delete(token, queue),
+        )
+        for _, modelled, _ in self.descs:
+            for desc in modelled:
+                desc.queue = None if desc.queue in family else desc.queue
+
+    # Rules: messages
+
+    @rule(pick=PICK, size=SIZES, priority=st.integers(0, 7), durable=st.booleans(), life=LIVES, reach=LIVES,
+          asked=st.sampled_from((0, 0, 15, 14, 5, 8)), journal=st.booleans(), dead=st.booleans())
+    def send(self, pick: int, size: int, priority: int, durable: bool, life: int, reach: int, asked: int,
+             journal: bool, dead: bool) -> None:
+        desc = self.pick_desc(pick, "SEND")
+        if desc is None:
+            return
+        real, modelled, _ = desc
+        tx = self.pick_tx(pick) if pick % 7 == 0 or any(d.queue and d.queue.transactional for d in modelled) else None
+        body = b"%d." % self.last_token + bytes(size)
+        message = Message(
+            body=body, label="l", priority=priority, delivery_guarantee=int(durable), time_to_be_received=life,
+            time_to_reach_queue=reach, acknowledgements_requested=asked, positive_journaling_requested=journal,
+            negative_journaling_requested=dead,
+            administration_queue="DIRECT=OS:lior\\private$\\adm" if asked else "",
+        )
+
+        def modelled_send(token: int) -> None:
+            identifier = message.identifier.to_bytes() if message.identifier else b""
+            entry = Entry(
+                (body, 0, bytes(20), 0), 120 + len(body) + 2, priority, durable, identifier, body, life, reach,
+                self.engine.clock.wall(), asked, "private$\\adm" if asked else "", journal, dead,
+            )
+            self.model.send(token, modelled, entry, None if tx is None else tx[1])
+
+        transaction = None if tx is None else self.core.transactions[tx[0]]
+        self.call(lambda answer: self.engine.manager.send(real, message, answer, transaction), modelled_send)
+
+    def read_options(self, pick: int, mode: str, cursor: bool, desc: tuple[Any, list[Desc], str]) -> tuple[Any, ...]:
+        tx = self.pick_tx(pick) if mode == "transaction" else None
+        own = [c for c in self.cursors if c[1].desc is desc[1][0]]
+        chosen = own[pick % len(own)] if cursor and own else (None, None)
+        return tx, None if tx is None else self.core.transactions[tx[0]], chosen
+
+    @rule(pick=PICK, timeout=TIMEOUTS, mode=MODE, cursor=st.booleans(), tag=st.integers(0, 3))
+    def receive(self, pick: int, timeout: int, mode: str, cursor: bool, tag: int) -> None:
+        desc = self.pick_desc(pick, "RECEIVE", "RECEIVE_ADMIN")
+        if desc is None:
+            return
+        tx, transaction, (real_cursor, model_cursor) = self.read_options(pick, mode, cursor, desc)
+        two_phase = mode == "two phase"
+        self.call(
+            lambda answer: self.engine.manager.receive(
+                desc[0], answer, timeout_ms=timeout, cursor=real_cursor, transaction=transaction,
+                two_phase=two_phase, tag=tag,
+            ),
+            lambda token: self.model.receive(
+                token, desc[1][0], _seconds(timeout), model_cursor, tx and tx[1], two_phase, tag
+            ),
+        )
+
+    @rule(pick=PICK, timeout=TIMEOUTS, cursor=st.booleans(), following=st.booleans(), tag=st.integers(0, 3))
+    def peek(self, pick: int, timeout: int, cursor: bool, following: bool, tag: int) -> None:
+        desc = self.pick_desc(pick, "RECEIVE", "RECEIVE_ADMIN", "PEEK")
+        if desc is None:
+            return
+        _, _, (real_cursor, model_cursor) = self.read_options(pick, "plain", cursor, desc)
+        manager = self.engine.manager
+        if following and model_cursor is not None:
+            self.call(
+                lambda answer: manager.peek_next(desc[0], answer, cursor=real_cursor, timeout_ms=timeout, tag=tag),
+                lambda token: self.model.peek_next(token, desc[1][0], _seconds(timeout), model_cursor, tag),
+            )
+        else:
+            self.call(
+                lambda answer: manager.peek(desc[0], answer, cursor=real_cursor, timeout_ms=timeout, tag=tag),
+                lambda token: self.model.peek(token, desc[1][0], _seconds(timeout), model_cursor, tag),
+            )
+
+    @rule(pick=PICK, entry=PICK, seek=st.sampled_from(SEEKS), peek=st.booleans(), mode=MODE, show=st.booleans())
+    def lookup(self, pick: int, entry: int, seek: str, peek: bool, mode: str, show: bool) -> None:
+        desc = self.pick_desc(pick, "RECEIVE", "RECEIVE_ADMIN")
+        if desc is None:
+            return
+        found = self.pick_entry(desc[1][0], entry)
+        tx, transaction, _ = self.read_options(pick, "plain" if peek else mode, False, desc)
+        two_phase = mode == "two phase" and not peek
+        self.call(
+            lambda answer: self.engine.manager.read_by_lookup(
+                desc[0], answer, lookup_id=found.lookup_id if found else 0, action=MessageSeekAction(seek), peek=peek,
+                transaction=transaction, two_phase=two_phase, allow_peek=show,
+            ),
+            lambda token: self.model.lookup(
+                token, desc[1][0], found, seek, peek, tx and tx[1], two_phase, show
+            ),
+        )
+
+    @precondition(lambda self: self.reads)
+    @rule(pick=PICK, delete=st.booleans())
+    def end_read(self, pick: int, delete: bool) -> None:
+        real, modelled = self.reads.pop(pick % len(self.reads))
+        self.call(
+            lambda answer: self.engine.manager.receive_end(real, answer, delete=delete),
+            lambda token: self.model.end(token, modelled, delete),
+        )
+
+    @rule(pick=PICK)
+    def open_cursor(self, pick: int) -> None:
+        desc = self.pick_desc(pick, "RECEIVE", "PEEK")
+        if desc is not None and desc[1][0].queue is not None and len(self.cursors) < 8:
+            self.cursors.append((self.engine.manager.open_cursor(desc[0]), Curs(desc[1][0])))
+
+    @precondition(lambda self: self.cursors)
+    @rule(pick=PICK)
+    def close_cursor(self, pick: int) -> None:
+        real, modelled = self.cursors.pop(pick % len(self.cursors))
+        self.engine.manager.close_cursor(real)
+        self.model.close_cursor(modelled)
+
+    @precondition(lambda self: self.model.waits)
+    @rule(pick=PICK, tag=st.integers(0, 3))
+    def cancel(self, pick: int, tag: int) -> None:
+        queue = self.model.waits[pick % len(self.model.waits)].queue
+        real = self.find(queue.name)
+        assert real is not None
+
+        def cancel_model(token: int) -> None:
+            self.model.cancel(queue, tag)
+            self.model.do_tell(token, "done")
+
+        def cancel_real(answer: Answer) -> None:
+            self.engine.manager.cancel(real, tag)
+            answer.set_result(None)
+
+        self.call(cancel_real, cancel_model)
+
+    @rule(pick=PICK, entry=PICK, to=PICK, transacted=st.booleans())
+    def move(self, pick: int, entry: int, to: int, transacted: bool) -> None:
+        source, into = self.pick_desc(pick, "RECEIVE", "MOVE"), self.pick_desc(to, "MOVE")
+        if source is None or into is None:
+            return
+        found = self.pick_entry(source[1][0], entry)
+        tx = self.pick_tx(pick) if transacted else None
+        transaction = None if tx is None else self.core.transactions[tx[0]]
+        lookup_id = found.lookup_id if found else 1
+        self.call(
+            lambda answer: self.engine.manager.move(source[0], lookup_id, into[0], answer, transaction),
+            lambda token: self.model.move(token, source[1][0], found, into[1][0], tx and tx[1]),
+        )
+
+    @rule(pick=PICK, entry=PICK)
+    def reject(self, pick: int, entry: int) -> None:
+        desc, tx = self.pick_desc(pick, "RECEIVE"), self.pick_tx(pick)
+        if desc is None or tx is None:
+            return
+        found = self.pick_entry(desc[1][0], entry)
+        transaction = self.core.transactions[tx[0]]
+        lookup_id = found.lookup_id if found else 1
+        self.call(
+            lambda answer: self.engine.manager.reject(desc[0], lookup_id, transaction, answer),
+            lambda token: self.model.reject(token, desc[1][0], found, tx[1]),
+        )
+
+    # Rules: outgoing queues
+
+    @rule()
+    def transfer(self) -> None:
+        """The next queue manager took the first message of the outgoing queue."""
+        queue, modelled = self.find(OUT), self.model.queues.get(OUT)
+        head = None if queue is None else queue.available.first()
+        if queue is None or head is None or modelled is None or self.model.paused:
+            return
+        assert self.engine.manager.dispatchable() == [queue]
+        change = Change()
+        self.engine.manager.removal.transferred(change, queue.position(head, self.engine.store))
+        self.core.submit(change)
+        self.model.transferred(self.model.of(modelled, "available")[0])
+
+    @rule(hold=st.booleans())
+    def pause_or_resume(self, hold: bool) -> None:
+        queue = self.find(OUT)
+        if queue is None:
+            return
+        administration = self.engine.manager.administration
+        act = administration.pause if hold else administration.resume
+        durable = queue.persisted
+        self.call(
+            lambda answer: act(queue, self.engine.admin, answer),  # type: ignore[arg-type]
+            lambda token: self.model.pause(token, hold, durable),
+        )
+
+    # Rules: transactions
+
+    @rule()
+    def begin(self) -> None:
+        if len(self.txs) < 4:
+            identifier = self.engine.manager.begin().identifier
+            self.txs.append((identifier, self.model.begin(identifier)))
+
+    def end_tx(self, pick: int, name: str) -> None:
+        identifier, tx = self.txs[pick % len(self.txs)]
+        self.call(
+            lambda answer: getattr(self.engine.manager, name)(identifier, answer),
+            lambda token: getattr(self.model, name)(token, tx),
+        )
+
+    @precondition(lambda self: self.txs)
+    @rule(pick=PICK)
+    def prepare(self, pick: int) -> None:
+        self.end_tx(pick, "prepare")
+
+    @precondition(lambda self: self.txs)
+    @rule(pick=PICK)
+    def commit(self, pick: int) -> None:
+        self.end_tx(pick, "commit")
+
+    @precondition(lambda self: self.txs)
+    @rule(pick=PICK)
+    def abort(self, pick: int) -> None:
+        self.end_tx(pick, "abort")
+
+    # Rules: the store, time, crashes
+
+    @precondition(lambda self: not self.batch and self.core.pending)
+    @rule(count=st.integers(1, 4), stored=st.booleans())
+    def take_batch(self, count: int, stored: bool) -> None:
+        """The writer takes the first changes; the rest waits."""
+        pending = self.engine.manager.take_pending()
+        self.batch, self.core.pending[:0] = pending[:count], pending[count:]
+        self.model.flight, self.model.pending = self.model.pending[:count], self.model.pending[count:]
+        self.stored = False
+        if stored:
+            self.write()
+
+    def write(self) -> None:
+        operations = [operation for change in self.batch for operation in change.operations]
+        if operations and not self.stored:
+            self.engine.store.apply(operations)
+        self.stored = True
+
+    @precondition(lambda self: self.batch)
+    @rule()
+    def finish_batch(self) -> None:
+        self.write()
+        batch, self.batch, flight, self.model.flight = self.batch, [], self.model.flight, []
+        self.engine.manager.committed(batch)
+        for op in flight:
+            self.model.finish(op)
+
+    @precondition(lambda self: self.batch and not self.stored)
+    @rule()
+    def fail_batch(self) -> None:
+        batch, self.batch, flight, self.model.flight = self.batch, [], self.model.flight, []
+        self.engine.manager.failed(batch, MessageStorageFailed("no room on the disk"))
+        self.model.fail(flight)
+
+    @rule()
+    def commit_all(self) -> None:
+        while self.batch or self.core.pending:
+            if not self.batch:
+                self.take_batch(1000, False)
+            self.finish_batch()
+            assert len(self.core.pending) == len(self.model.pending)
+
+    @rule(seconds=st.sampled_from((0.25, 1.0, 1.0, 4.0)))
+    def advance(self, seconds: float) -> None:
+        self.engine.clock.advance(seconds)
+        self.model.now += seconds
+        self.model.uptime += seconds
+        self.tick()
+
+    def tick(self) -> None:
+        self.learn_numbers()
+        self.engine.manager.tick()
+        self.model.tick()
+
+    def learn_numbers(self) -> None:
+        """What is due at the same moment goes queue by queue, in the order of their numbers."""
+        for queue in self.model.known_queues():
+            real = self.find(queue.name)
+            queue.number = queue.number if real is None else real.queue_id
+
+    @rule(really=st.integers(0, 2))
+    def crash(self, really: int) -> None:
+        if really:
+            return
+        self.model.crash(self.stored and bool(self.batch))
+        self.batch, self.descs, self.cursors, self.reads = [], [], [], []
+        self.answers.clear()
+        old = self.engine
+        old.store = self.reopen_store()
+        self.engine = old.restart(cache_bytes=self.cache_bytes)
+        self.txs = [t for t in self.txs if t[1] in self.model.transactions]
+        assert set(self.core.transactions) == {t[0] for t in self.txs}
+        self.learn_numbers()
+        self.model.tick()
+        while self.model.pending:
+            pending, self.model.pending = self.model.pending, []
+            for op in pending:
+                self.model.finish(op)
+        out = self.find(OUT)
+        on_hold = isinstance(out, OutgoingQueue) and out.state is OutgoingState.ON_HOLD
+        assert on_hold or not self.model.paused_on_disk
+        self.model.paused = self.model.paused_on_disk = on_hold
+        self.open_all()
+
+    # What must hold after every step
+
+    @invariant()
+    def agree(self) -> None:
+        Machine.steps += 1
+        self.check_answers()
+        assert len(self.core.pending) == len(self.model.pending), "changes that wait for the store"
+        assert len(self.batch) == len(self.model.flight)
+        for queue in self.core.queues.values():
+            if not queue.deleted:
+                self.check_queue(queue, self.model.queues.get(queue.name))
+        for modelled in self.model.queues.values():
+            assert self.find(modelled.name) is not None or not self.model.of(modelled, "available", "held", "staged")
+        assert self.core.total_bytes == self.model.bytes_of_all(False)
+        assert self.core.journal_bytes == self.model.bytes_of_all(True)
+        assert self.core.total_bytes <= 8192 and self.core.journal_bytes <= 5120
+        self.txs = [t for t in self.txs if t[1].state != "ended"]
+        assert set(self.core.transactions) == {t[0] for t in self.txs}
+        if not self.batch and not self.core.pending:
+            self.check_store()
+
+    def check_answers(self) -> None:
+        for token, answer in list(self.answers.items()):
+            outcome = self.model.outcomes.get(token)
+            assert answer.done == (outcome is not None), f"answer {answer.value or answer.error}, model {outcome}"
+            if outcome is None:
+                continue
+            del self.answers[token]
+            got = type(answer.error).__name__ if answer.error is not None else ""
+            assert got == (outcome[1] if outcome[0] == "error" else ""), f"{answer.error!r}, model {outcome}"
+            if outcome[0] in ("message", "read"):
+                message = answer.value.message if outcome[0] == "read" else answer.value
+                assert _key(message) == outcome[1].key
+                assert message.lookup_identifier == self.learn(outcome[1], message.lookup_identifier)
+            if outcome[0] == "read":
+                self.reads.append((answer.value, outcome[2]))
+
+    def learn(self, entry: Entry, lookup_id: int) -> int:
+        """Every position of the queue manager has a lookup id of its own, for good."""
+        if not entry.lookup_id:
+            assert lookup_id not in self.ids, "a lookup id came back"
+            assert lookup_id >> 56 == 7 - entry.priority
+            self.ids[lookup_id] = entry.key
+            entry.lookup_id = lookup_id
+        return entry.lookup_id
+
+    def check_queue(self, queue: Queue, modelled: Q | None) -> None:
+        if modelled is None:
+            assert not queue.message_count and not queue.total_bytes and not queue.uncommitted_bytes, queue
+            return
+        expected, ids = self.model.of(modelled, "available"), list(queue.available)
+        found = [queue.position(i, self.engine.store) for i in ids]
+        assert [_key(p.message) for p in found] == [e.key for e in expected], queue
+        assert ids == sorted(set(ids))
+        assert [self.learn(e, i) for e, i in zip(expected, ids, strict=True)] == ids
+        assert [(p.abort_count, p.move_count) for p in found] == [(e.aborts, e.moves) for e in expected], queue
+        held = self.model.of(modelled, "held")
+        assert queue.unavailable == len(held) and queue.message_count == len(expected) + len(held), queue
+        assert sorted(queue.peekable) == sorted(e.lookup_id for e in held if e.shown), queue
+        assert queue.total_bytes == self.model.total(modelled), queue
+        assert queue.uncommitted_bytes == self.model.uncommitted(modelled), queue
+        assert queue.staged_inserts == len(self.model.of(modelled, "staged")), queue
+        assert modelled.main.quota == FOREVER or queue.used_bytes() <= modelled.main.quota
+        waits = [w for w in self.model.waits if w.queue is modelled]
+        assert [w.tag for w in queue.waiters] == [w.tag for w in waits], queue
+        for wait in queue.waiters:
+            assert not any(wait.accepts(i) for i in ids), f"a message is there, and a read of {queue} waits"
+
+    def check_store(self) -> None:
+        """On disk is what the model calls durable, and nothing else."""
+        expected: list[tuple[Any, ...]] = []
+        for queue in self.model.queues.values():
+            real = self.find(queue.name)
+            stored = [e for e in self.model.of(queue, "available", "held") if e.durable]
+            expected += [(real.queue_id if real else None, e.lookup_id) for e in stored if e.lookup_id]
+        prepared = sum(o[0] == "send" and o[2] for t in self.model.transactions if t.stored for o in t.operations)
+        index = [(e[0], e[1]) for e in self.engine.store.load_index()]
+        assert sum(place[0] == 0 for place in index) == prepared, "sends of prepared transactions"
+        assert sorted(place for place in index if place[0]) == sorted(expected)
+
+    def teardown(self) -> None:
+        self.engine.store.close()
+
+
+def _key(message: Message) -> tuple[Any, ...]:
+    return (message.body, message.message_class, message.correlation_id, message.failure_reason)
+
+
+def _seconds(timeout_ms: int) -> float | None:
+    return None if timeout_ms == FOREVER else timeout_ms / 1000
+
+
+class SmallCache(Machine):
+    """Next to no message stays in memory: everything is read back from the store."""
+
+    cache_bytes = 200
+
+
+class Sqlite(SmallCache):
+    def open_store(self) -> Store:
+        self.directory = tempfile.TemporaryDirectory(prefix="lior-")
+        return SqliteStore(Path(self.directory.name) / "data")
+
+    def reopen_store(self) -> Store:
+        self.engine.store.close()
+        return SqliteStore(Path(self.directory.name) / "data")
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.directory.cleanup()
+
+
+def run(machine: type[Machine], examples: int, steps: int) -> None:
+    bounds = settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=bounds)  # type: ignore[no-untyped-call]
+
+
+def test_any_history_agrees_with_the_model() -> None:
+    run(Machine, 60, 40)
