@@ -83,10 +83,10 @@ class BareSqlite:
 
 class Store:
     def __init__(self, directory: Path) -> None:
-        self.store, self.next = SqliteStore(directory / "data"), PRIORITY_3
+        self.store, self.next, self.message = SqliteStore(directory / "data"), PRIORITY_3, a_message()
 
     def put(self, group: int) -> None:
-        self.store.apply([PutMessage(1, self.next + n, a_message(), 1.7e9) for n in range(group)])
+        self.store.apply([PutMessage(1, self.next + n, self.message, 1.7e9) for n in range(group)])
         self.next += group
         self.store.maintain(idle=False)
 

@@ -241,9 +241,11 @@ async def start(
     caller: Caller | None = None,
     cache_bytes: int = 64 << 20,
     low_disk_bytes: int = 64 << 20,
+    create: bool = True,
 ) -> EmbeddedBackend:
-    """Open the data directory (or ":memory:") and bring its queue manager up on the running loop."""
-    store: EngineStore = MemoryStore() if data == MEMORY else SqliteStore(Path(data))
+    """Open the data directory (or ":memory:") and bring its queue manager up on the running loop.
+    Without `create`, a directory that holds no store is an error."""
+    store: EngineStore = MemoryStore() if data == MEMORY else SqliteStore(Path(data), create=create)
     try:
         ids = RandomIds()
         known = store.load().state.get((QUEUE_MANAGER, "properties"))

@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 
-from lior.errors import LiorError, MessageStorageFailed
+from lior.errors import LiorError, MessageStorageFailed, StoreUnusable
 from lior.message import Message
 from lior.queues.ports import DeleteMessage, Operation, PutMessage, PutQueue, PutState
 from lior.store.sqlite import SqliteStore
@@ -44,6 +44,7 @@ def run(directory: str, batches: int, checkpoint_every: int, first: int, out: in
     def say(text: str) -> None:
         os.write(out, text.encode() + b"\n")
 
+    store: SqliteStore | None = None
     try:
         store = SqliteStore(directory)
         for batch in range(first, first + batches):
@@ -60,6 +61,15 @@ def run(directory: str, batches: int, checkpoint_every: int, first: int, out: in
         store.close()
         say("closed")
     except LiorError as error:
+        if store is not None:
+            for call in (lambda: store.apply(make_batch(first)), lambda: store.fetch(1, LOOKUP), store.load,
+                         store.maintain, lambda: list(store.load_index()), lambda: store.scan(1, 0, 1)):
+                try:
+                    call()
+                    say("still in use")
+                except StoreUnusable:
+                    pass
+            store.close()
         say(type(error).__name__)
     return 0
 

@@ -90,6 +90,7 @@ def check(directory: Path, said: list[str], context: object) -> None:
         applied = {int(key) for kind, key in store.load().state if kind == "batch"}
     finally:
         store.close()
+    assert "still in use" not in said, context
     assert len(positions) == len(set(positions)), context
     assert acknowledged <= applied <= tried - refused, context
     assert len(applied - acknowledged) <= 1, context

@@ -324,7 +324,7 @@ class ModelManager(Model):
 
     def give_back(self, op: Op, entry: Entry, tx: Tx) -> None:
         entry.aborts += 1
-        op.actions.append(("counted", entry))
+        op.actions.append(("counted", entry, not entry.purged))
         queue, limit = entry.queue, entry.queue.main.max_aborts
         poison = None if queue.main.deleted else self.subqueue(queue.main, "poison")
         if limit is not None and not queue.system and not entry.purged and entry.aborts > limit and poison:
@@ -334,11 +334,11 @@ class ModelManager(Model):
         op.waits_for_store |= entry.durable and not entry.purged
         op.actions.append(("release", entry, tx))
 
-    def do_counted(self, entry: Entry) -> None:
-        if not entry.purged:
+    def do_counted(self, entry: Entry, stored: bool) -> None:
+        if stored:
             entry.stored_aborts = entry.aborts
 
-    def undo_counted(self, entry: Entry) -> None:
+    def undo_counted(self, entry: Entry, stored: bool) -> None:
         entry.aborts -= 1
 
     # Queues
@@ -423,11 +423,11 @@ class ModelManager(Model):
         self.remove(op, entry, ARRIVED)
         self.submit(op)
 
-    def pause(self, token: int, hold: bool, durable: bool) -> None:
+    def pause(self, token: int, hold: bool) -> None:
         if not hold and not self.paused:
             self.do_tell(token, "done")
             return
-        op = Op([], durable and hold != self.paused)
+        op = Op([], hold != self.paused)
         op.actions += [("pause", hold), ("tell", token, "done")] if hold != self.paused else [("tell", token, "done")]
         self.paused = hold
         self.submit(op)

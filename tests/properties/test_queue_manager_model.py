@@ -399,10 +399,9 @@ class Machine(RuleBasedStateMachine):
             return
         administration = self.engine.manager.administration
         act = administration.pause if hold else administration.resume
-        durable = queue.persisted
         self.call(
             lambda answer: act(queue, self.engine.admin, answer),  # type: ignore[arg-type]
-            lambda token: self.model.pause(token, hold, durable),
+            lambda token: self.model.pause(token, hold),
         )
 
     # Rules: transactions

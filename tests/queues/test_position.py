@@ -20,7 +20,7 @@ LEGAL = {
 
 
 def position(engine: ManualEngine, state: State) -> Position:
-    return Position(engine.create(), 5, Message(body=b"x"), 12.5, state)
+    return Position(engine.create(), 5, Message(body=b"x"), 12.5, False, state=state)
 
 
 @pytest.mark.spec("DM-029")

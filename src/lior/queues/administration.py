@@ -145,9 +145,8 @@ class Administration:
             if fixed in changes and changes[fixed] != getattr(queue.properties, fixed):
                 remedy = "set_security changes rights" if fixed == "security" else "create another queue and move over"
                 raise PropertyNotAllowed(f"{fixed} cannot be changed so", where=queue.name, remedy=remedy)
-        if not queue.is_system:
-            changes = {**changes, "base_priority": 0}
-        self._change(queue, queue.properties.changed(**changes), reply)
+        properties = queue.properties.changed(**changes)
+        self._change(queue, properties.changed(base_priority=0), reply)  # as at creation
 
     def set_security(
         self, queue: Queue, information: int, descriptor: SecurityDescriptor, caller: Caller, reply: Reply
@@ -207,9 +206,6 @@ class Administration:
         assert queue.journal is not None
         for member in (*_family(queue), queue.journal):
             self._detach(member)
-        key = queue.name.casefold()
-        del self._core.paths[key]
-        self._names_in_change.add(key)
         self._delete_when_settled(queue, reply)
 
     def _delete_when_settled(self, queue: Queue, reply: Reply) -> None:
@@ -228,6 +224,8 @@ class Administration:
         assert queue.journal is not None
         for member in (*family, queue.journal):
             change.operations.append(DeleteQueue(member.queue_id))
+        self._forget_streams(change, queue)
+        change.operations.append(PutState(QUEUE_MANAGER, NEXT_QUEUE_ID, str(self._core.next_queue_id).encode()))
         change.then(self._deleted, queue)
         change.answer(reply)
         self._core.submit(change)
@@ -259,6 +257,11 @@ class Administration:
             ended = isinstance(owner, TwoPhaseRead) and owner.handle not in self._reading.two_phase
         if ended:
             self._removal.release(position)
+
+    def _forget_streams(self, change: Change, queue: Queue) -> None:
+        for key in [key for key in self._core.incoming if key.startswith(f"{queue.queue_id}/")]:
+            change.operations.append(DeleteState(INCOMING, key))
+            change.then(self._core.incoming.__delitem__, key)
 
     def _detach(self, queue: Queue) -> None:
         """Nobody gets at the queue from here on; who waits learns it now."""
@@ -314,8 +317,8 @@ class Administration:
         before = queue.state
         change = Change()
         if queue.change_state(state):
-            if queue.persisted:
-                change.operations.append(queue.definition())
+            change.operations.append(queue.definition())
+            change.then(queue.mark_persisted)
             change.then(self._core.emit, OutgoingStateChanged(queue, state.value))
             change.otherwise(setattr, queue, "state", before)
         change.answer(reply)
@@ -347,6 +350,18 @@ def register(core: Core, queue: Queue) -> None:
     if queue.journal is not None:
         queue.journal.mark_persisted()
         core.queues[queue.journal.queue_id] = queue.journal
+
+
+def _family(queue: Queue) -> list[Queue]:
+    return [*(queue.subqueues[name] for name in sorted(queue.subqueues)), queue]
+
+
+def _in_change(queue: Queue) -> bool:
+    return any(isinstance(position.owner, Change) for position in queue.locked_positions())
+
+
+def _by_lookup_id(position: Position) -> int:
+    return position.lookup_id
 
 
 def _gone(queue: Queue) -> QueueNotAvailable:

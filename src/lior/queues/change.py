@@ -25,14 +25,16 @@ class Reply(Protocol):
 
 
 class Change:
-    __slots__ = ("_otherwise", "_refused", "_then", "operations", "ordered")
+    __slots__ = ("_otherwise", "_refused", "_reply", "_then", "_value", "operations", "ordered")
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.ordered = False  # nothing to store, but must not overtake changes that are waiting
-        self._refused: list[Reply] = []
         self._then: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._otherwise: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._reply: Reply | None = None
+        self._value: Any = None
+        self._refused: Reply | None = None
 
     @property
     def has_steps(self) -> bool:
@@ -45,22 +47,24 @@ class Change:
         self._otherwise.append((step, arguments))
 
     def answer(self, reply: Reply, value: Any = None) -> None:
-        """The last step: tell the caller."""
-        self._then.append((reply.set_result, (value,)))
-        self.refuse(reply)
+        """After everything else: tell the caller, one way or the other."""
+        self._reply = self._refused = reply
+        self._value = value
 
     def refuse(self, reply: Reply) -> None:
         """Tell the caller only if the commit fails; another change will answer otherwise."""
-        self._refused.append(reply)
+        self._refused = reply
 
     def finish(self) -> None:
         """The commit returned."""
         for step, arguments in self._then:
             step(*arguments)
+        if self._reply is not None:
+            self._reply.set_result(self._value)
 
     def fail(self, error: LiorError) -> None:
         """The commit failed: undo in reverse order, answer last."""
         for step, arguments in reversed(self._otherwise):
             step(*arguments)
-        for reply in self._refused:
-            reply.set_exception(error)
+        if self._refused is not None:
+            self._refused.set_exception(error)

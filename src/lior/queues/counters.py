@@ -16,14 +16,14 @@ class Counter:
     left, and when a number is beyond what is on disk it makes the caller's change carry the reservation.
     """
 
-    __slots__ = ("_asked", "_bits", "_last", "name", "reserved")
+    __slots__ = ("_asked", "_last", "_mask", "name", "reserved")
 
     def __init__(self, name: str, reserved: int, bits: int) -> None:
         self.name = name
         self.reserved = reserved  # on disk: after a crash the count goes on from here
         self._asked = reserved
         self._last = reserved
-        self._bits = bits
+        self._mask = (1 << bits) - 1
 
     @property
     def last(self) -> int:
@@ -51,7 +51,7 @@ class Counter:
             if self._last > self._asked:
                 self.reserve(change)
             change.ordered = True  # behind the change that carries the reservation
-        return self._last & ((1 << self._bits) - 1)
+        return self._last & self._mask
 
 
 def stored_limit(value: bytes | None) -> int:

@@ -54,6 +54,11 @@ class QueueProperties:
     max_aborts: int | None = None  # ours: to ;poison after so many aborts, None for never
     description: dict[str, str] = field(default_factory=dict)  # ours: notes of the operator
 
+    @property
+    def takes_plain(self) -> bool:
+        """Takes what nearly every message is: outside a transaction, not signed, not encrypted."""
+        return not self.transactional and not self.authentication and self.privacy_level == QueuePrivacy.OPTIONAL
+
     def checked(self) -> "QueueProperties":
         """The same, or the documented error."""
         self._check_types()

@@ -1,7 +1,7 @@
 """When messages expire ([MS-MQDMPR] 3.1.2.4): one heap of numbers, not a timer for each message."""
 
 import heapq
-from math import ceil
+from math import ceil, floor
 from typing import NamedTuple
 
 from lior.message import INFINITE, Message
@@ -42,17 +42,22 @@ class ExpiryQueue:
 
 def time_to_be_received_end(message: Message) -> int:
     """The second from which the message counts as not received in time; 0 for never. A message with time
-    to be received t lives t whole seconds from its sent time."""
-    if message.time_to_be_received == INFINITE:
+    to be received t lives t whole seconds from its sent time. A dead letter has its failure behind it."""
+    if message.failure_reason:
         return 0
-    return max(1, ceil(message.sent_time + message.time_to_be_received))
+    return _end(message, message.time_to_be_received)
 
 
 def time_to_reach_queue_end(message: Message) -> int:
     """The second from which the message is late for its queue; 0 for never."""
-    if message.time_to_reach_queue == INFINITE:
+    return _end(message, message.time_to_reach_queue)
+
+
+def _end(message: Message, seconds: int) -> int:
+    """Rounded up to whole seconds, but no time at all ends at once (DM-062)."""
+    if seconds == INFINITE:
         return 0
-    return max(1, ceil(message.sent_time + message.time_to_reach_queue))
+    return max(1, ceil(message.sent_time + seconds) if seconds else floor(message.sent_time))
 
 
 def in_transit_end(message: Message) -> int:

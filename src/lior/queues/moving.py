@@ -15,6 +15,7 @@ from lior.queues.descriptor import (
     OpenQueueDescriptor,
 )
 from lior.queues.expiry import time_to_be_received_end
+from lior.queues.outgoing import OutgoingQueue, OutgoingState
 from lior.queues.ports import DeleteQueue, MoveMessage
 from lior.queues.position import Position, State, Step
 from lior.queues.queue import Queue
@@ -57,18 +58,38 @@ class Moving:
         return made
 
     def forget_if_unused(self, queue: Queue) -> None:
-        """A subqueue is gone when it is empty and nobody has it open (DM-117)."""
+        """A subqueue is gone when it is empty and nobody has it open (DM-117), an outgoing queue when it was
+        opened and never sent to: names cost no memory for good."""
+        if isinstance(queue, OutgoingQueue):
+            self._forget_outgoing(queue)
+            return
         if queue.kind is not QueueType.SUBQUEUE or queue.deleted or queue.parent is None or queue.path is None:
             return
-        if queue.message_count or queue.descriptors or queue.staged_inserts or queue.uncommitted_bytes:
+        if queue.message_count or queue.descriptors or queue.staged_inserts or self._is_awaited(queue):
             return
         queue.deleted = True
-        del queue.parent.subqueues[queue.path.subqueue.casefold()]
+        key = queue.path.subqueue.casefold()
+        if queue.parent.subqueues.get(key) is queue:
+            del queue.parent.subqueues[key]
         del self._core.queues[queue.queue_id]
         if queue.persisted:
             change = Change()
             change.operations.append(DeleteQueue(queue.queue_id))
             self._core.submit(change)
+
+    def _forget_outgoing(self, queue: OutgoingQueue) -> None:
+        idle = queue.state in (OutgoingState.INACTIVE, OutgoingState.LOCKED) and not queue.persisted
+        if idle and not (queue.message_count or queue.descriptors or queue.staged_inserts or queue.uncommitted_bytes):
+            self._core.outgoing.pop(queue.destination.key, None)
+            self._core.queues.pop(queue.queue_id, None)
+
+    def _is_awaited(self, queue: Queue) -> bool:
+        """An open transaction moves messages into it."""
+        return any(
+            isinstance(operation, Move) and operation.target is queue
+            for transaction in self._core.transactions.values()
+            for operation in transaction.operations
+        )
 
     # Move
 
@@ -126,7 +147,7 @@ class Moving:
             position.lookup_id,
             position.message,
             position.arrival_time,
-            stored=position.stored,
+            position.stored,
             expires=position.expires,
             abort_count=0,
             move_count=position.move_count + 1,
@@ -169,6 +190,7 @@ class Moving:
     def _not_moved(self, moved: Position) -> None:
         moved.queue.staged_inserts -= 1
         moved.step(Step.DELETE)
+        self.forget_if_unused(moved.queue)
 
     # Reject and poison
 
@@ -190,7 +212,7 @@ class Moving:
         """Where a message goes that was given back once too often; None while it may try again."""
         queue = position.queue
         limit = queue.main.properties.max_aborts
-        if limit is None or queue.is_system or position.abort_count <= limit:
+        if limit is None or queue.is_system or queue.deleted or position.abort_count <= limit:
             return None
         poison = self.subqueue(queue.main, POISON)
         return None if poison is queue else poison

@@ -77,13 +77,12 @@ class Position:
         lookup_id: int,
         message: Message,
         arrival_time: float,
-        state: State = State.STAGED,
-        *,
-        stored: bool = False,
+        stored: bool,
         expires: int = 0,
         abort_count: int = 0,
         move_count: int = 0,
         last_move_time: float = 0.0,
+        state: State = State.STAGED,
     ) -> None:
         self.queue = queue
         self.lookup_id = lookup_id

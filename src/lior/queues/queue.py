@@ -159,12 +159,12 @@ class Queue:
             stored.lookup_id,
             stored.message,
             stored.arrival_time,
-            State.AVAILABLE,
-            stored=True,
+            True,
             expires=0,
             abort_count=stored.abort_count,
             move_count=stored.move_count,
             last_move_time=stored.last_move_time,
+            state=State.AVAILABLE,
         )
 
     def read_ahead(self, first: int, store: Store) -> Position:

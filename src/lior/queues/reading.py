@@ -72,7 +72,10 @@ class Reading:
         self._core.require_service()
         queue = descriptor.require(RECEIVE_ACCESS, "receive")
         self._check_transaction(queue, descriptor, transaction)
+        before = None
         if cursor is not None:
+            _require_open(cursor, descriptor)
+            before = (cursor.key, cursor.state)
             lookup_id = self._cursor_receive(queue, cursor, no_wait=timeout_ms == 0)
         else:
             lookup_id = queue.available.first()
@@ -154,7 +157,7 @@ class Reading:
             reason = MessageClass.NACK_Q_PURGED if purged else MessageClass.ACK_RECEIVE
             self._removal.stage(change, read.position, reason)
         else:
-            change.then(self._removal.release, read.position)
+            change.then(self._removal.release_from, read, read.position)
         change.answer(reply)
         self._core.submit(change)
 
@@ -162,8 +165,7 @@ class Reading:
         """The reader is gone: what it held in two-phase reads returns to the queue (DM-108)."""
         for read in [read for read in self.two_phase.values() if read.descriptor is descriptor]:
             del self.two_phase[read.handle]
-            if read.position.state in (State.LOCKED, State.PURGE_PENDING):
-                self._removal.release(read.position)
+            self._removal.release_from(read, read.position)
 
     # Peek
 
@@ -179,6 +181,8 @@ class Reading:
         """The current message of the cursor, or the first of the queue ([MS-MQDMPR] 3.1.7.1.15)."""
         self._core.require_service()
         queue = descriptor.require(PEEK_ACCESS, "peek")
+        if cursor is not None:
+            _require_open(cursor, descriptor)
         if cursor is None:
             lookup_id = queue.next_visible(START, peek=True)
         elif cursor.state is CursorState.READ:
@@ -202,6 +206,7 @@ class Reading:
         """The message after the cursor's ([MS-MQDMPR] 3.1.7.1.14)."""
         self._core.require_service()
         queue = descriptor.require(PEEK_ACCESS, "peek")
+        _require_open(cursor, descriptor)
         if cursor.state is not CursorState.READ:
             raise IllegalCursorAction(
                 "the cursor has no current message",
@@ -389,6 +394,13 @@ def _already_received(cursor: Cursor) -> MessageAlreadyReceived:
         where=str(cursor.descriptor.format_name),
         remedy="go on with the next message",
     )
+
+
+def _require_open(cursor: Cursor, descriptor: OpenQueueDescriptor) -> None:
+    if descriptor.cursors.get(cursor.handle) is not cursor:
+        raise InvalidHandle(
+            "the cursor is closed, or belongs to another handle", where=str(descriptor.format_name)
+        )
 
 
 def _require_idle(cursor: Cursor) -> None:

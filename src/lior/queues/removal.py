@@ -65,6 +65,11 @@ class Removal:
             self._core.emit(MessageDeleted(queue, position.message, reason))
         self.after_removal(queue)
 
+    def release_from(self, owner: object, position: Position) -> None:
+        """Release the lock if it is still this owner's: a queue's deletion takes locks over."""
+        if position.owner is owner:
+            self.release(position)
+
     def release(self, position: Position) -> None:
         """A lock ends and the message stays: back to its place in the order, for whoever waits."""
         queue = position.queue

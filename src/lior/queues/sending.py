@@ -15,6 +15,7 @@ from lior.errors import (
     UnsupportedClass,
 )
 from lior.message import (
+    INFINITE,
     MAX_LABEL_LENGTH,
     MAX_MESSAGE_SIZE,
     Message,
@@ -67,26 +68,55 @@ class Sending:
         core = self._core
         core.require_service()
         check_message(message)
-        targets = descriptor.children or (descriptor,)
-        queues = [target.require(SEND_ACCESS, "send") for target in targets]
-        for queue, target in zip(queues, targets, strict=True):
-            self._check_target(queue, target, message, transaction)
-        self._require_room_in_all(queues, message.size)
         if descriptor.children:
-            message.destination_multi_queue = descriptor.text
+            self._send_to_all(descriptor, message, transaction, reply)
+            return
+        queue = descriptor.require(SEND_ACCESS, "send")
+        self._check_target(queue, descriptor, message, transaction)
+        core.require_room(queue, message.size)
         change = Change()
-        message.identifier = ObjectId(core.properties.identifier, core.ordinals.next(change))
-        message.source_queue_manager = core.properties.identifier
-        message.sent_time = core.clock.wall()
-        for number, (queue, target) in enumerate(zip(queues, targets, strict=True)):
-            own = message.copy() if number else message
-            own.destination_queue = target.text
-            if transaction is not None:
-                self.enlist(transaction, queue, own)
-            else:
-                self.stage_arrival(change, queue, own)
+        self._stamp(change, message)
+        self._stage_send(change, queue, descriptor, message, transaction)
         change.answer(reply, message.identifier)
         core.submit(change)
+
+    def _send_to_all(
+        self, descriptor: OpenQueueDescriptor, message: Message, transaction: Transaction | None, reply: Reply
+    ) -> None:
+        """[MS-MQDMPR] 3.1.7.1.27, but all or nothing (DM-121): every check comes before the first copy. The
+        copies are one message to whoever asks for it, so they share its identifier."""
+        targets = [(child.require(SEND_ACCESS, "send"), child) for child in descriptor.children]
+        for queue, child in targets:
+            self._check_target(queue, child, message, transaction)
+        self._require_room_in_all([queue for queue, _ in targets], message.size)
+        message.destination_multi_queue = descriptor.text
+        change = Change()
+        self._stamp(change, message)
+        for queue, child in targets:
+            self._stage_send(change, queue, child, message.copy(), transaction)
+        change.answer(reply, message.identifier)
+        self._core.submit(change)
+
+    def _stamp(self, change: Change, message: Message) -> None:
+        core = self._core
+        source = core.properties.identifier
+        message.identifier = ObjectId(source, core.ordinals.next(change))
+        message.source_queue_manager = source
+        message.sent_time = core.clock.wall()
+
+    def _stage_send(
+        self,
+        change: Change,
+        queue: Queue,
+        descriptor: OpenQueueDescriptor,
+        message: Message,
+        transaction: Transaction | None,
+    ) -> None:
+        message.destination_queue = descriptor.text
+        if transaction is not None:
+            self.enlist(transaction, queue, message)
+        else:
+            self.stage_arrival(change, queue, message)
 
     def _check_target(
         self, queue: Queue, target: OpenQueueDescriptor, message: Message, transaction: Transaction | None
@@ -94,6 +124,8 @@ class Sending:
         if isinstance(queue, OutgoingQueue):
             return
         properties = queue.main.properties
+        if properties.takes_plain and transaction is None and message.security is None:
+            return
         if queue.transactional and transaction is None:
             raise TransactionUsage(
                 "the queue is transactional: it takes messages only inside a transaction",
@@ -192,25 +224,20 @@ class Sending:
         """A new position, visible when the change is on disk ([MS-MQDMPR] 3.1.7.1.9)."""
         core = self._core
         now = core.clock.wall()
-        outgoing = isinstance(queue, OutgoingQueue)
-        expires = in_transit_end(message) if outgoing else time_to_be_received_end(message)
-        if queue.is_system and not outgoing:
+        if isinstance(queue, OutgoingQueue):
+            expires = in_transit_end(message)
+        elif queue.is_system or message.time_to_be_received == INFINITE:
             expires = 0
-        position = Position(
-            queue,
-            core.lookup_id(message.priority, change),
-            message,
-            now,
-            stored=message.delivery_guarantee != 0,
-            expires=expires,
-            abort_count=abort_count,
-            move_count=move_count,
-        )
-        if position.stored:
+        else:
+            expires = time_to_be_received_end(message)
+        lookup_id = (7 - message.priority) << 56 | core.lookup_ids.next(change)
+        stored = message.delivery_guarantee != 0
+        position = Position(queue, lookup_id, message, now, stored, expires, abort_count, move_count)
+        if stored:
             if not queue.persisted:
                 self.stage_definition(change, queue)
             change.operations.append(
-                PutMessage(queue.queue_id, position.lookup_id, message, now, expires, abort_count, move_count)
+                PutMessage(queue.queue_id, lookup_id, message, now, expires, abort_count, move_count)
             )
         elif queue.staged_inserts:
             change.ordered = True  # not before the durable messages that came earlier

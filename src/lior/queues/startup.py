@@ -103,7 +103,7 @@ def _queue(core: Core, record: PutQueue, parent: Queue | None) -> Queue:
         record.name,
         QueueProperties.from_json(data["properties"]),
         identifier=UUID(data["identifier"]),
-        path=None if "\\" not in record.name else parse_path_name(f"{core.properties.computer_name}\\{record.name}"),
+        path=parse_path_name(f"{core.properties.computer_name}\\{record.name}"),
         private_number=data["private_number"],
         create_time=data["create_time"],
         modify_time=data["modify_time"],

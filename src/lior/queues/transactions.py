@@ -80,7 +80,7 @@ class Transactions:
         for operation in transaction.operations:
             if isinstance(operation, Enqueue):
                 self._commit_enqueue(change, operation)
-            elif operation.position.state in (State.LOCKED, State.PURGE_PENDING):
+            elif operation.position.owner is transaction:
                 self._commit_taken(change, operation)
         change.then(self._ended, transaction)
         change.answer(reply)
@@ -88,15 +88,13 @@ class Transactions:
 
     def _commit_enqueue(self, change: Change, operation: Enqueue) -> None:
         queue = operation.queue
-        if queue.deleted:
-            self._sending.release(operation)
-            change.otherwise(self._recount, operation)
-            self._removal.refuse(change, queue, operation.message, MessageClass.NACK_Q_DELETED)
-            return
         before = len(change.operations)
         self._sending.release(operation)
         change.otherwise(self._recount, operation)
-        self._sending.stage_arrival(change, queue, operation.message)
+        if queue.deleted:
+            self._removal.refuse(change, queue, operation.message, MessageClass.NACK_Q_DELETED)
+        else:
+            self._sending.stage_arrival(change, queue, operation.message)
         if operation.prepared_id:
             self._use_prepared(change, operation, before)
 
@@ -105,13 +103,16 @@ class Transactions:
         self._core.count_bytes(operation.queue, operation.size)
 
     def _use_prepared(self, change: Change, operation: Enqueue, before: int) -> None:
-        """The store has the message already: move it to its queue instead of writing it again."""
+        """The store has the message already: move it to its queue instead of writing it again, or delete
+        it when it does not get there."""
         for at in range(before, len(change.operations)):
             put = change.operations[at]
             if isinstance(put, PutMessage) and put.message is operation.message:
                 change.operations[at] = MoveMessage(
                     PREPARED_QUEUE, operation.prepared_id, put.queue_id, put.lookup_id, 0, 0, 0.0, put.arrival_time
                 )
+                return
+        change.operations.append(DeleteMessage(PREPARED_QUEUE, operation.prepared_id))
 
     def _commit_taken(self, change: Change, operation: Dequeue | Move) -> None:
         if isinstance(operation, Dequeue):
@@ -132,6 +133,9 @@ class Transactions:
     def _ended(self, transaction: Transaction) -> None:
         transaction.state = TransactionState.ENDED
         self._core.transactions.pop(transaction.identifier, None)
+        for operation in transaction.operations:
+            if isinstance(operation, Move):
+                self._moving.forget_if_unused(operation.target)
 
     # Abort
 
@@ -150,8 +154,8 @@ class Transactions:
         for operation in transaction.operations:
             if isinstance(operation, Enqueue):
                 self._abort_enqueue(change, operation)
-            else:
-                self._give_back(change, operation.position)
+            elif operation.position.owner is transaction:
+                self._give_back(change, transaction, operation.position)
         change.then(self._ended, transaction)
         change.answer(reply)
         self._core.submit(change)
@@ -162,10 +166,9 @@ class Transactions:
         change.then(self._sending.release, operation)
         change.then(self._moving.forget_if_unused, operation.queue)
 
-    def _give_back(self, change: Change, position: Position) -> None:
-        if position.state not in (State.LOCKED, State.PURGE_PENDING):
-            return  # deleted with its queue
+    def _give_back(self, change: Change, transaction: Transaction, position: Position) -> None:
         position.abort_count += 1
+        change.otherwise(self._uncount_abort, position)
         poison = self._moving.poison_target(position) if position.state is State.LOCKED else None
         if poison is not None:
             self._moving.stage(change, position, poison)
@@ -174,15 +177,18 @@ class Transactions:
             change.operations.append(
                 SetCounts(position.queue.queue_id, position.lookup_id, position.abort_count)
             )
-        change.then(self._removal.release, position)
+        change.then(self._removal.release_from, transaction, position)
+
+    def _uncount_abort(self, position: Position) -> None:
+        position.abort_count -= 1
 
     def _abort_unsaved(self, transaction: Transaction) -> None:
         """The store could not take the change: the locks end all the same."""
         for operation in transaction.operations:
             if isinstance(operation, Enqueue):
                 self._sending.release(operation)
-            elif operation.position.state in (State.LOCKED, State.PURGE_PENDING):
-                self._removal.release(operation.position)
+            else:
+                self._removal.release_from(transaction, operation.position)
         self._ended(transaction)
 
     # Two phases and recovery
@@ -233,6 +239,8 @@ class Transactions:
                     if not isinstance(operation, Enqueue):
                         operation.position.queue.lock(operation.position, transaction)
             self._core.transactions[transaction.identifier] = transaction
+        for queue in list(self._core.queues.values()):
+            self._moving.forget_if_unused(queue)  # emptied just before the crash
 
     def _restore_operation(
         self, kind: str, queue_id: int, lookup_id: int, rest: list[int]

@@ -1,7 +1,9 @@
 """The writer thread: one commit for everything that came while the last one ran.
 
-The loop hands over changes; the thread applies their operations as one batch and reports back on the loop.
-There is no delay to collect more: a lone sender pays one sync, many senders share one.
+The loop hands over prepared changes whenever it likes; the thread takes all that is there, commits it and
+reports on the loop. There is no delay to collect more: a lone sender pays one sync, many senders share one.
+The thread fetches its work itself: if the loop handed each batch over only after the report of the one
+before, the disk would wait for the interpreter between any two commits.
 """
 
 from __future__ import annotations
@@ -9,39 +11,60 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
-from typing import Protocol
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, Protocol
 
 from lior.queues.change import Change
 from lior.queues.ports import Operation
 
-MAX_BATCH_BYTES = 16 << 20  # content in one commit; more waits for the next
+MAX_BATCH_BYTES = 8 << 20  # content in one commit; more waits for the next
 
 
 class WritableStore(Protocol):
-    def apply(self, batch: Sequence[Operation]) -> None: ...
+    def prepare(self, batch: Sequence[Operation]) -> Any: ...
+
+    def commit(self, plans: Sequence[Any]) -> None: ...
 
     def maintain(self, idle: bool = True) -> None: ...
 
 
-Report = Callable[[list[Change], BaseException | None], None]
+class Batch(NamedTuple):
+    """Changes that were ready together, and what the store made of their operations."""
+
+    changes: list[Change]
+    plan: Any  # None if they store nothing and only keep their turn
+    bytes: int = 0
+    alone: bool = False  # not to share its commit, and so not its failure
+
+
+Report = Callable[[int, list[Change], BaseException | None], None]
 
 
 class Committer:
-    def __init__(self, store: WritableStore, loop: asyncio.AbstractEventLoop, report: Report) -> None:
+    """`report` gets the number of batches of a commit, their changes and the error; `maintenance_failed` the
+    error of work that nobody waits for."""
+
+    def __init__(
+        self,
+        store: WritableStore,
+        loop: asyncio.AbstractEventLoop,
+        report: Report,
+        maintenance_failed: Callable[[BaseException], None],
+    ) -> None:
         self._store = store
         self._loop = loop
         self._report = report
-        self._work: SimpleQueue[list[Change] | Callable[[], None] | None] = SimpleQueue()
+        self._maintenance_failed = maintenance_failed
+        self._work: SimpleQueue[Batch | Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="lior-writer", daemon=True)
         self._thread.start()
 
-    def commit(self, changes: list[Change]) -> None:
-        self._work.put(changes)
+    def commit(self, batch: Batch) -> None:
+        self._work.put(batch)
 
     def maintain(self) -> None:
         """Nothing came for a while: checkpoint, give space back."""
-        self._work.put([])
+        self._work.put(self._maintain)
 
     async def run(self, work: Callable[[], int]) -> int:
         """Let the thread do something else than a commit."""
@@ -51,9 +74,9 @@ class Committer:
             try:
                 result = work()
             except Exception as error:
-                self._loop.call_soon_threadsafe(done.set_exception, error)
+                self._tell(done.set_exception, error)
             else:
-                self._loop.call_soon_threadsafe(done.set_result, result)
+                self._tell(done.set_result, result)
 
         self._work.put(run)
         return await done
@@ -64,28 +87,56 @@ class Committer:
         self._thread.join()
 
     def _run(self) -> None:
-        while (changes := self._work.get()) is not None:
-            if callable(changes):
-                changes()
+        work = self._work.get()
+        while work is not None:
+            if not isinstance(work, Batch):
+                work()
+                work = self._work.get()
                 continue
-            error: BaseException | None = None
-            try:
-                if changes:
-                    self._store.apply([op for change in changes for op in change.operations])
-                else:
-                    self._store.maintain(True)
-            except BaseException as caught:
-                error = caught
-            try:
-                self._loop.call_soon_threadsafe(self._report, changes, error)
-            except RuntimeError:
-                return  # the loop is closed: nobody is left to tell
-            if changes and error is None:
-                self._after_commit()
+            batches = [work]
+            work = self._more(batches)
+            self._commit(batches)
+            if work is _NOTHING:
+                self._maintain(idle=False)  # the answers are on their way and nobody waits
+                work = self._work.get()
 
-    def _after_commit(self) -> None:
-        """Between commits, once the answers are on their way: keep the log from growing."""
+    def _more(self, batches: list[Batch]) -> Batch | Callable[[], None] | None:
+        """Add what else waits and fits; returns the first piece of work that does not."""
+        size = batches[0].bytes
+        while not batches[-1].alone and size < MAX_BATCH_BYTES:
+            try:
+                work = self._work.get_nowait()
+            except Empty:
+                return _NOTHING
+            if not isinstance(work, Batch) or work.alone:
+                return work
+            batches.append(work)
+            size += work.bytes
+        return _NOTHING
+
+    def _commit(self, batches: list[Batch]) -> None:
+        error: BaseException | None = None
+        plans = [batch.plan for batch in batches if batch.plan is not None]
         try:
-            self._store.maintain(False)
-        except Exception:
-            return  # the store remembers, and the next commit reports it
+            if plans:
+                self._store.commit(plans)
+        except BaseException as caught:
+            error = caught
+        changes = [change for batch in batches for change in batch.changes]
+        self._tell(self._report, len(batches), changes, error)
+
+    def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            pass  # the loop is closed: nobody is left to tell
+
+    def _maintain(self, idle: bool = True) -> None:
+        try:
+            self._store.maintain(idle)
+        except Exception as error:
+            self._tell(self._maintenance_failed, error)
+
+
+def _NOTHING() -> None:  # noqa: N802  # stands for "the queue of work is empty"
+    pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -12,7 +11,7 @@ from lior.errors import LiorError, StoreUnusable
 from lior.queues.change import Change
 from lior.queues.manager import QueueManager
 from lior.queues.ports import Store, TransactionOutcomes
-from lior.server.committer import Committer
+from lior.server.committer import Batch, Committer, WritableStore
 
 log = logging.getLogger("lior.engine")
 
@@ -21,8 +20,8 @@ DISK_CHECK = 2.0  # seconds between looks at the free space while changes come i
 LONGEST_SLEEP = 3600.0  # seconds: wall clocks are set, so look again
 
 
-class EngineStore(Store, Protocol):
-    def maintain(self, idle: bool = True) -> None: ...
+class EngineStore(Store, WritableStore, Protocol):
+    """What the engine asks of a store besides what the queues do."""
 
 
 class Engine:
@@ -33,9 +32,8 @@ class Engine:
         self._store = store
         self._low_disk_bytes = low_disk_bytes
         self._loop = asyncio.get_running_loop()
-        self._committer = Committer(store, self._loop, self._reported)
-        self._committing = False
-        self._retries: deque[list[Change]] = deque()  # one by one, after a batch that failed
+        self._committer = Committer(store, self._loop, self._reported, self._maintenance_failed)
+        self._under_way = 0  # batches that the writer has not reported on
         self._turn_planned = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -74,7 +72,7 @@ class Engine:
 
     async def settle(self) -> None:
         """Until nothing is pending and no commit runs."""
-        while self._has_work or self._committing:
+        while self.manager.core.pending or self._under_way:
             if self._quiet is None:
                 self._quiet = self._loop.create_future()
             self._wake()
@@ -82,69 +80,67 @@ class Engine:
 
     # Commits
 
-    @property
-    def _has_work(self) -> bool:
-        return bool(self.manager.core.pending or self._retries)
-
     def _wake(self) -> None:
         if not self._turn_planned:
             self._turn_planned = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """At the end of a loop turn: everything that its calls changed goes into one commit."""
+        """At the end of a loop turn: everything that its calls changed goes to the writer together."""
         self._turn_planned = False
-        if not self._committing:
-            self._hand_over()
+        self._hand_over(self.manager.take_pending())
         self._arm_timer()
 
-    def _hand_over(self) -> None:
-        pending = self._retries.popleft() if self._retries else self.manager.take_pending()
-        if not pending:
-            return
-        if any(change.operations for change in pending):
-            self._committing = True
-            self._committer.commit(pending)
-        else:  # only waited for its turn
-            self.manager.committed(pending)
-            if self.manager.core.pending:
-                self._wake()
-
-    def _reported(self, changes: list[Change], error: BaseException | None) -> None:
-        """The commit ended. The next one starts before the answers of this one go out."""
+    def _hand_over(self, changes: list[Change], *, alone: bool = False) -> None:
         if not changes:
-            if error is not None:
-                self._broken(error)
             return
-        self._committing = False
+        operations = [operation for change in changes for operation in change.operations]
+        if not operations and not self._under_way:
+            self.manager.committed(changes)  # they only waited for their turn
+            return
+        try:
+            plan = self._store.prepare(operations) if operations else None
+        except LiorError as error:  # a value that cannot be stored: its change fails, the others go on
+            self._prepare_one_by_one(changes, error)
+            return
+        self._under_way += 1
+        self._committer.commit(Batch(changes, plan, getattr(plan, "bytes", 0), alone))
+
+    def _prepare_one_by_one(self, changes: list[Change], error: LiorError) -> None:
+        if len(changes) == 1:
+            self.manager.failed(changes, error)
+            return
+        for change in changes:
+            self._hand_over([change])
+
+    def _reported(self, batches: int, changes: list[Change], error: BaseException | None) -> None:
+        """A commit ended. What waits for the writer goes first, then the answers of this one."""
+        self._under_way -= batches
+        self._hand_over(self.manager.take_pending())
         if error is None:
-            self._hand_over()
             self.manager.committed(changes)
             self._after_commit()
         else:
             self._failed(changes, error)
-        if self._has_work and not self._committing:
-            self._hand_over()
+        if self.manager.core.pending:
+            self._wake()
         self._arm_timer()
-        if self._quiet is not None and not self._committing and not self._has_work:
+        if self._quiet is not None and not self._under_way and not self.manager.core.pending:
             self._quiet.set_result(None)
             self._quiet = None
 
     def _failed(self, changes: list[Change], error: BaseException) -> None:
-        """A batch failed as a whole. If there was no room for it, each change gets a chance of its own:
+        """A commit failed as a whole. If there was no room for it, each change gets a chance of its own:
         one that only deletes may fit, and one that cannot must not take the others with it."""
         log.error("a commit of %d changes failed: %s", len(changes), error)
         if len(changes) > 1 and isinstance(error, LiorError) and not isinstance(error, StoreUnusable):
-            self._retries.extend([change] for change in changes)
-            self._hand_over()
+            for change in changes:
+                self._hand_over([change], alone=True)
             return
         self.manager.failed(changes, error if isinstance(error, Exception) else StoreUnusable(str(error)))
-        if self.broken is not None:
-            while self._retries:
-                self.manager.failed(self._retries.popleft(), self.broken)
         self.check_disk()
 
-    def _broken(self, error: BaseException) -> None:
+    def _maintenance_failed(self, error: BaseException) -> None:
         log.critical("the store cannot be used any more: %s", error)
         self.manager.failed([], error if isinstance(error, Exception) else StoreUnusable(str(error)))
 
@@ -158,7 +154,7 @@ class Engine:
 
     def _maintain(self) -> None:
         self._maintenance = None
-        if self.manager.core.broken is None and not self._committing:
+        if self.manager.core.broken is None and not self._under_way:
             self._committer.maintain()
 
     # The disk
@@ -201,8 +197,7 @@ class Engine:
     def _tick(self) -> None:
         self._timer = None
         self.manager.tick()
-        if not self._turn_planned and not self._committing:
-            self._hand_over()
+        self._hand_over(self.manager.take_pending())
         self._arm_timer()
 
     # Calls

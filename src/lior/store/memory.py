@@ -91,6 +91,12 @@ class MemoryStore:
             finally:
                 self._undo = []
 
+    def prepare(self, batch: Sequence[Operation]) -> list[Operation]:
+        return list(batch)
+
+    def commit(self, plans: Sequence[list[Operation]]) -> None:
+        self.apply([operation for plan in plans for operation in plan])
+
     def maintain(self, idle: bool = True) -> None:
         """Nothing to do in memory."""
         self._check()

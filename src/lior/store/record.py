@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import fields as dataclass_fields
 from functools import lru_cache, partial
 from itertools import compress
-from operator import attrgetter, ne
+from operator import attrgetter, is_not
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final
@@ -27,6 +27,7 @@ VERSION: Final = 1
 _HEAD: Final = Struct("<BI")
 _LONG: Final = 255  # the length byte that says: four bytes of length follow
 _LONG_LENGTH: Final = Struct("<I")
+_SHORT: Final = 256  # what a cache may hold
 _DAMAGED: Final = "run: lior doctor"
 
 Encoder = Callable[[Any], bytes]
@@ -65,6 +66,22 @@ def _text_encoder(tag: int) -> Encoder:
     return encode_text
 
 
+def _name_encoder(tag: int) -> Encoder:
+    """For format names: few of them, in many messages."""
+    plain = _text_encoder(tag)
+    cached = lru_cache(maxsize=512)(plain)
+    return lambda value: cached(value) if len(value) < _SHORT else plain(value)
+
+
+@lru_cache(maxsize=512)
+def _short_name_of(data: bytes) -> str:
+    return _text_of(data)
+
+
+def _name_of(data: bytes) -> str:
+    return _short_name_of(data) if len(data) < _SHORT else _text_of(data)
+
+
 def _text_of(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")  # labels may hold lone surrogates: they come from UTF-16
 
@@ -93,6 +110,7 @@ _U8, _U16, _U32, _U64, _F64 = map(_number, "BHIQd")
 _FLAG = (1, _U8[1], _flag_of)
 _BYTES = (None, _bytes_encoder, bytes)
 _TEXT = (None, _text_encoder, _text_of)
+_NAME = (None, _name_encoder, _name_of)
 _GUID = (16, _guid_encoder, _guid_of)
 _OBJECT_ID = (20, _object_id_encoder, _object_id_of)
 _CORRELATION = (20, _bytes_encoder, bytes)
@@ -116,8 +134,10 @@ class _Layout:
 
     def encode(self, part: object) -> list[bytes]:
         values = self.values(part)
-        changed = map(ne, values, self.defaults)
-        return [encoder(value) for encoder, value in compress(zip(self.encoders, values, strict=True), changed)]
+        other = map(is_not, values, self.defaults)  # tells most defaults apart in half the time of !=
+        return [encoder(value) for encoder, value, default in compress(
+                zip(self.encoders, values, self.defaults, strict=True), other)
+                if value != default]
 
     def decode_into(self, part: Any, data: bytes, at: int) -> None:
         decoders, end, last = self.decoders, len(data), -1
@@ -209,11 +229,11 @@ _MESSAGE = _Layout(Message, [
     (11, "negative_journaling_requested", _FLAG),
     (12, "time_to_reach_queue", _U32),
     (13, "time_to_be_received", _U32),
-    (14, "administration_queue", _TEXT),
-    (15, "response_queue", _TEXT),
-    (16, "destination_queue", _TEXT),
-    (17, "destination_multi_queue", _TEXT),
-    (18, "application_deadletter_queue", _TEXT),
+    (14, "administration_queue", _NAME),
+    (15, "response_queue", _NAME),
+    (16, "destination_queue", _NAME),
+    (17, "destination_multi_queue", _NAME),
+    (18, "application_deadletter_queue", _NAME),
     (19, "identifier", _OBJECT_ID),
     (20, "sent_time", _F64),
     (21, "tracing_requested", _FLAG),
@@ -224,7 +244,7 @@ _MESSAGE = _Layout(Message, [
     (26, "transaction", _TRANSACTION.as_kind()),
     (27, "soap", _SOAP.as_kind()),
     (28, "failure_reason", _U32),
-    (29, "failed_destination", _TEXT),
+    (29, "failed_destination", _NAME),
     (30, "packet", _BYTES),
 ])
 # Apart from the table: comparing two UUIDs runs Python code, a test for identity does not.

@@ -129,7 +129,7 @@ class _Salvage:
         elif not cell.table and len(values) == 4:
             self._take_state(cell, values)
         elif not cell.table and len(values) == 5:
-            if cell.live:
+            if cell.live and all(isinstance(value, int) for value in values):
                 self._aside.execute("INSERT OR IGNORE INTO listed VALUES (?, ?)", values[:2])
         elif cell.live:
             self._put_aside(cell, f"a row of {len(values)} columns")

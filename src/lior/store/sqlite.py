@@ -40,8 +40,8 @@ _RECOVERABLE: Final = (MessageStorageFailed, MessageTooLarge, InvalidParameter) 
 
 
 class SqliteStore:
-    """A data directory's store. `apply`, `maintain` and `compact` belong to one writer thread; `fetch` and
-    `scan` to the loop thread; `snapshot` may come from any."""
+    """A data directory's store. `commit`, `maintain` and `compact` belong to one writer thread; `prepare`,
+    `fetch` and `scan` to the loop thread; `snapshot` may come from any. `apply` does both halves of a write."""
 
     def __init__(self, directory: str | os.PathLike[str], *, full_check: bool = False, create: bool = True) -> None:
         self.directory = Path(directory).absolute()
@@ -145,18 +145,29 @@ class SqliteStore:
 
     # Writing
 
-    def apply(self, batch: Sequence[Operation]) -> None:
+    def prepare(self, batch: Sequence[Operation]) -> Plan:
+        """Everything about a write that needs Python, so that `commit` is nearly all SQLite's and leaves the
+        interpreter to the loop. Plans are committed in the order they were made."""
+        plan = Plan(self._highest)
+        plan.add(batch)
+        self._highest = plan.highest
+        return plan
+
+    def commit(self, plans: Sequence[Plan]) -> None:
+        """Make the batches behind the plans durable in one transaction."""
         self._check()
         with self._writing:
-            plan = Plan(self._highest)
-            plan.add(batch)
-            if not plan.statements:
+            statements = [statement for plan in plans for statement in plan.statements]
+            if not statements:
                 return
             if self._log_bytes > LOG_LIMIT_BYTES:
                 self._checkpoint()
-            self._commit(plan.statements)
-            self._highest = plan.highest
-            self._log_bytes += plan.bytes + _COMMIT_BYTES
+            self._commit(statements)
+            self._log_bytes += sum(plan.bytes for plan in plans) + _COMMIT_BYTES
+
+    def apply(self, batch: Sequence[Operation]) -> None:
+        self._check()
+        self.commit([self.prepare(batch)])
 
     def _commit(self, statements: list[tuple[str, Sequence[Any]]]) -> None:
         execute = self._writer.execute
