@@ -94,6 +94,9 @@ class Store:
         self.store.close()
 
 
+Contestant = Disk | BareSqlite | Store
+
+
 def rate(put: Callable[[int], None], group: int, seconds: float) -> float:
     start, count = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
@@ -103,7 +106,8 @@ def rate(put: Callable[[int], None], group: int, seconds: float) -> float:
 
 
 def compare(directory: Path, rounds: int, seconds: float) -> dict[str, object]:
-    contestants = {"disk": Disk(directory), "bare_sqlite": BareSqlite(directory), "store": Store(directory)}
+    contestants: dict[str, Contestant] = {
+        "disk": Disk(directory), "bare_sqlite": BareSqlite(directory), "store": Store(directory)}
     found: dict[tuple[str, int], list[float]] = {}
     for _ in range(rounds):
         turns = [(name, group) for name in contestants for group in GROUPS]

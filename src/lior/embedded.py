@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from lior.client.backend import QueueInfo
-from lior.errors import LiorError, UnsupportedOperation
+from lior.errors import IllegalPropertyValue, LiorError, UnsupportedOperation
 from lior.message import Message, ObjectId
-from lior.names import parse_path_name
+from lior.names import LocalNames, parse_path_name
 from lior.queues.definition import QueueProperties, QueueType
 from lior.queues.descriptor import (
     Cursor,
@@ -26,12 +25,18 @@ from lior.queues.machine import QUEUE_MANAGER
 from lior.queues.manager import QueueManager
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
+from lior.queues.reading import Reading
 from lior.security import Caller, SecurityDescriptor
 from lior.server import figures
-from lior.server.engine import Engine, EngineStore
+from lior.server.engine import Engine, EngineStore, FutureReply
 from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
+from lior.store import backup as backups
+from lior.store.doctor import examine, repair
 from lior.store.memory import MemoryStore
+from lior.store.report import Report
 from lior.store.sqlite import SqliteStore
+
+__all__ = ["MEMORY", "EmbeddedBackend", "backup", "examine", "own_names", "repair", "restore", "start"]
 
 MEMORY = ":memory:"
 
@@ -70,9 +75,13 @@ class EmbeddedBackend:
     # Messages
 
     def send(self, handle: OpenQueueDescriptor, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]:
-        if transaction is None:
-            return self._call(self.manager.sending.send, handle, message, None)
-        return self._call(self.manager.sending.send, handle, message, self.manager.transactions.find(transaction))
+        found = None if transaction is None else self.manager.transactions.find(transaction)
+        future = self.engine.future()
+        try:
+            self.manager.sending.send(handle, message, found, FutureReply(future))
+        except LiorError as error:
+            future.set_exception(error)
+        return future
 
     def receive(
         self,
@@ -82,20 +91,29 @@ class EmbeddedBackend:
         transaction: UUID | None = None,
     ) -> Awaitable[Message]:
         found = None if transaction is None else self.manager.transactions.find(transaction)
-        return self._read(
-            handle, self.manager.receive, handle, timeout_ms=timeout_ms, cursor=cursor, transaction=found
+        read = Read(self.manager.reading, handle)
+        return self._start(
+            read,
+            self.manager.receive,
+            handle,
+            timeout_ms=timeout_ms,
+            cursor=cursor,
+            transaction=found,
+            tag=read,
         )
 
     def peek(
         self, handle: OpenQueueDescriptor, timeout_ms: int, cursor: Cursor | None = None, following: bool = False
     ) -> Awaitable[Message]:
         call = self.manager.peek_next if following else self.manager.peek
-        return self._read(handle, call, handle, timeout_ms=timeout_ms, cursor=cursor)
+        read = Read(self.manager.reading, handle)
+        return self._start(read, call, handle, timeout_ms=timeout_ms, cursor=cursor, tag=read)
 
     def read_by_lookup(
         self, handle: OpenQueueDescriptor, lookup_id: int, action: str, peek: bool, transaction: UUID | None = None
     ) -> Awaitable[Message]:
-        return self._call(
+        return self._start(
+            Read(self.manager.reading, handle),
             self.manager.read_by_lookup,
             handle,
             lookup_id=lookup_id,
@@ -134,6 +152,9 @@ class EmbeddedBackend:
     # Queues
 
     async def create_queue(self, path: str, properties: Mapping[str, Any]) -> QueueInfo:
+        unknown = set(properties) - set(QueueProperties.__dataclass_fields__)
+        if unknown:
+            raise IllegalPropertyValue(f"unknown property {min(unknown)}", where=path)
         wanted = QueueProperties(**properties)
         queue = await self._call(self.manager.create_queue, parse_path_name(path), wanted, self._caller)
         return self._info(queue)
@@ -221,17 +242,30 @@ class EmbeddedBackend:
             future.set_exception(error)
         return future
 
-    def _read(self, handle: OpenQueueDescriptor, function: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
-        """A read that may wait. When its caller is cancelled, the wait ends and takes no message."""
-        tag = object()
-        future = self._call(function, *arguments, tag=tag, **options)
-        if not future.done():
-            future.add_done_callback(functools.partial(self._forget_wait, handle, tag))
-        return future
+    def _start(self, read: Read, function: Any, *arguments: Any, **options: Any) -> Read:
+        try:
+            function(*arguments, FutureReply(read), **options)
+        except LiorError as error:
+            read.set_exception(error)
+        return read
 
-    def _forget_wait(self, handle: OpenQueueDescriptor, tag: object, future: asyncio.Future[Any]) -> None:
-        if future.cancelled() and handle.queue is not None:
-            self.manager.reading.cancel_quietly(handle.queue, tag)
+
+class Read(asyncio.Future[Message]):
+    """The answer to a read. A read that waits can be cancelled, and then takes nothing. One that has its
+    message cannot, for that is leaving the queue: `cancel` declines, and the message comes."""
+
+    def __init__(self, reading: Reading, handle: OpenQueueDescriptor) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self._reading = reading
+        self._descriptor = handle
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        queue = self._descriptor.queue
+        if queue is None or self.done() or not any(wait.tag is self for wait in queue.waiters):
+            return False
+        super().cancel(msg)
+        self._reading.cancel_quietly(queue, self)
+        return True
 
 
 async def start(
@@ -264,3 +298,22 @@ async def start(
         await engine.abandon()
         raise
     return EmbeddedBackend(engine, store, caller or process_caller())
+
+
+# Without a queue manager: what the command line does with files. `examine` and `repair` are the store's.
+
+
+def backup(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """A consistent copy of a data directory's store, whether or not a queue manager has it open."""
+    backups.copy_of(directory, path)
+
+
+def restore(path: str | os.PathLike[str], directory: str | os.PathLike[str]) -> Report:
+    """A data directory from a backup; answers what was found in it. The directory must hold no store."""
+    backups.restore(path, directory)
+    return examine(directory)
+
+
+def own_names(identifier: UUID) -> LocalNames:
+    """What names mean on this computer, for a queue manager with this identifier."""
+    return local_names(fresh_properties(identifier))

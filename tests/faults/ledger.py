@@ -311,8 +311,8 @@ class Ledger:
                 self.fault(f"{body} is a dead letter")
             if DEAD in kinds and found[0][2].failure_reason != MessageClass.NACK_RECEIVE_TIMEOUT:
                 self.fault(f"{body} is a dead letter for the reason {found[0][2].failure_reason:#x}")
+        self._compare_transactions(places, taken, maybe_taken, unexplained)
         self._compare_journals(unexplained)
-        self._compare_transactions(places, taken, maybe_taken)
 
     def _compare_journals(self, unexplained: Counter[str]) -> None:
         """A journal copy that nobody was told of can only be of a receive that was under way at a death."""
@@ -323,17 +323,23 @@ class Ledger:
                 self.fault(f"{queue}: {count} messages were taken and handed to nobody; "
                            f"{open_takes[queue]} receives were under way at a death")
 
-    def _compare_transactions(self, places: Place, taken: Counter[str], maybe: Counter[str]) -> None:
+    def _compare_transactions(
+        self, places: Place, taken: Counter[str], maybe: Counter[str], unexplained: Counter[str]
+    ) -> None:
         """Unanswered commits: all of their sends and receives, or none."""
         for operation in self.transactions.values():
             if operation.fate is not None:
                 continue
+            received = {body: any(kind == JOURNAL for kind, *_ in places.get(body, ()))
+                        for body in operation.takes if not taken[body] and maybe[body] == 1}
             signs = {bool(places.get(body)) for body in operation.sends}
-            signs |= {any(kind == JOURNAL for kind, *_ in places.get(body, ()))
-                      for body in operation.takes if not taken[body] and maybe[body] == 1}
+            if not all(received.values()):
+                signs.add(False)
             if len(signs) > 1:
                 self.fault(f"transaction {operation.tx} of run {operation.run} is half there")
-            if signs == {True} and any(taken[body] for body in operation.takes):
+            elif signs == {False}:  # what it had received went back, and somebody else took it
+                unexplained.update(self.sent[body].queue for body, gone in received.items() if gone)
+            elif signs and any(taken[body] for body in operation.takes):
                 self.fault(f"transaction {operation.tx} committed a receive of what another received")
 
     def _compare_bin(self, places: Place) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import traceback
@@ -322,6 +323,7 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("lior").addHandler(logging.NullHandler())  # failed commits are this load's daily bread
     if sys.argv[1] == "--serve":
         serve()
     else:

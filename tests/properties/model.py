@@ -85,7 +85,9 @@ class Entry:
         if self.queue.kind == "outgoing":
             limits.append(self.time_to_reach_queue)
         limit = min(limits)
-        return 0 if limit == FOREVER or self.queue.system else ceil(self.sent + limit)
+        if limit == FOREVER or self.queue.system:
+            return 0
+        return ceil(self.sent + limit) if limit else int(self.sent)
 
     def copy(self, **changes: Any) -> Entry:
         return Entry(**{**self.__dict__, "holder": None, "moving": False, "purged": False, "shown": False,
@@ -248,11 +250,7 @@ class Model:
         op.actions.append(("insert", entry))
 
     def do_insert(self, entry: Entry) -> None:
-        if entry.queue.deleted:
-            entry.state = "gone"
-            self.entries.remove(entry)
-        else:
-            self.show(entry)
+        self.show(entry)
 
     def undo_insert(self, entry: Entry) -> None:
         entry.state = "gone"
@@ -369,10 +367,7 @@ class Model:
     def do_move(self, entry: Entry, moved: Entry) -> None:
         self.do_remove(entry)
         moved.moving = False
-        if moved.queue.deleted:
-            self.do_remove(moved)
-        else:
-            self.show(moved)
+        self.show(moved)
 
     def undo_move(self, entry: Entry, moved: Entry) -> None:
         self.entries.remove(moved)

@@ -451,10 +451,9 @@ class ModelManager(Model):
 
     def crash(self, flight_is_stored: bool) -> None:
         """What is on disk is there, no more; prepared transactions hold again what they held."""
-        if flight_is_stored:
-            for op in self.flight:
-                self.finish(op)
         self.restore_leaving(self.pending if flight_is_stored else self.flight + self.pending)
+        for op in self.flight if flight_is_stored else ():
+            self.finish(op)
         self.pending, self.flight, self.waits, self.reads, self.outcomes = [], [], [], [], {}
         self.leaving.clear()
         self.entries = [e for e in self.entries if e.durable and e.state not in ("staged", "gone")]

@@ -229,8 +229,11 @@ class Machine(RuleBasedStateMachine):
     def send(self, pick: int, size: int, priority: int, durable: bool, life: int, reach: int, asked: int,
              journal: bool, dead: bool) -> None:
         desc = self.pick_desc(pick, "SEND")
-        if desc is None:
-            return
+        if desc is not None:
+            self.send_to(desc, pick, size, priority, durable, life, reach, asked, journal, dead)
+
+    def send_to(self, desc: tuple[Any, list[Desc], str], pick: int, size: int, priority: int, durable: bool, life: int,
+                reach: int, asked: int, journal: bool, dead: bool) -> None:
         real, modelled, _ = desc
         tx = self.pick_tx(pick) if pick % 7 == 0 or any(d.queue and d.queue.transactional for d in modelled) else None
         body = b"%d." % self.last_token + bytes(size)
@@ -251,6 +254,18 @@ class Machine(RuleBasedStateMachine):
 
         transaction = None if tx is None else self.core.transactions[tx[0]]
         self.call(lambda answer: self.engine.manager.send(real, message, answer, transaction), modelled_send)
+
+    @rule(pick=PICK, priorities=st.lists(st.integers(0, 7), min_size=1, max_size=4), dead=st.booleans())
+    def send_several(self, pick: int, priorities: list[int], dead: bool) -> None:
+        if self.pick_tx(pick) is None:
+            self.begin()
+        for priority in priorities:
+            self.send_one(pick, priority, dead)
+
+    def send_one(self, pick: int, priority: int, dead: bool) -> None:
+        sends = [d for d in self.descs if d[2] == "SEND"]
+        if sends:
+            self.send_to(sends[pick % len(sends)], pick, 0, priority, bool(pick % 3), FOREVER, FOREVER, 8, dead, dead)
 
     def read_options(self, pick: int, mode: str, cursor: bool, desc: tuple[Any, list[Desc], str]) -> tuple[Any, ...]:
         tx = self.pick_tx(pick) if mode == "transaction" else None

@@ -1,11 +1,12 @@
 """Time to be received, time to reach the queue, and what follows ([MS-MQDMPR] 3.1.2.4, 3.1.7.2.7)."""
 
 from pathlib import Path
+from time import perf_counter
 from uuid import UUID
 
 import pytest
 
-from lior.message import Message
+from lior.message import NULL_GUID, Message, MessageClass, MessageTransaction
 from lior.queues.change import Change
 from lior.queues.expiry import ExpiryQueue
 from lior.store.sqlite import SqliteStore
@@ -28,7 +29,8 @@ REMOTE_SOURCE = UUID(int=77)
 
 def arrive(engine: ManualEngine, message: Message) -> None:
     """A message of another queue manager comes over the network."""
-    message.source_queue_manager = message.source_queue_manager or REMOTE_SOURCE
+    if message.source_queue_manager == NULL_GUID:
+        message.source_queue_manager = REMOTE_SOURCE
     message.sent_time = message.sent_time or engine.clock.wall()
     change = Change()
     queue = engine.manager.find_queue(r".\private$\q")
@@ -50,9 +52,8 @@ def test_a_message_without_a_time_to_be_received_stays(engine: ManualEngine) -> 
 @pytest.mark.parametrize("wall", [1_700_000_000.0, 1_700_000_000.5, 1_700_000_000.999])
 def test_a_message_with_no_time_at_all_is_never_visible(wall: float) -> None:
     engine = ManualEngine(clock=FakeClock(wall))
-    queue, reader = engine.create(), None
-    admin, reader = engine.create(r".\private$\admin"), engine.open()
-    waiting = engine.start_receive(reader)
+    queue, admin = engine.create(), engine.create(r".\private$\admin")
+    waiting = engine.start_receive(engine.open())
     engine.send(engine.sender(), acknowledged(time_to_be_received=0, negative_journaling_requested=True))
     assert queue.message_count == 0 and not waiting.done
     assert classes(engine, admin) == [0xC002] and system_queue(engine, "DEADLETTER").message_count == 1
@@ -91,8 +92,6 @@ def test_a_received_message_does_not_expire(engine: ManualEngine) -> None:
 
 @pytest.mark.spec("DM-062")
 def test_timers_of_a_hundred_thousand_messages_are_one_heap() -> None:
-    from time import perf_counter
-
     queue, start = ExpiryQueue(), perf_counter()
     for number in range(100_000):
         queue.add(number * 7919 % 100_000, 1, number)
@@ -198,8 +197,6 @@ def test_a_message_that_came_too_late_answers_reach_queue_timeout(engine: Manual
     late = acknowledged(sent_time=engine.clock.wall() - 20, time_to_reach_queue=10)
     change = Change()
     assert engine.manager.sending.accept(queue, late, None, change) == 3
-    from lior.message import MessageClass
-
     engine.manager.removal.refuse(change, queue, late, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
     engine.manager.core.submit(change)
     engine.commit()
@@ -211,8 +208,6 @@ def test_a_message_that_came_too_late_answers_reach_queue_timeout(engine: Manual
 @pytest.mark.parametrize("transactional", [True, False])
 def test_the_dead_letter_of_an_expired_message(engine: ManualEngine, local: bool, transactional: bool) -> None:
     """The destination keeps one outside a transaction; one of a transaction is its source's to keep."""
-    from lior.message import MessageTransaction
-
     engine.create(transactional=transactional)
     source = engine.manager.core.properties.identifier if local else REMOTE_SOURCE
     message = Message(

@@ -73,6 +73,6 @@ def test_holds_ids_of_all_eight_priorities() -> None:
 def test_take_all_empties_it() -> None:
     index = LookupIndex(range(3 * CHUNK))
     assert index.take_all() == list(range(3 * CHUNK))
-    agree(index, [], range(0, 10))
+    agree(index, [], range(10))
     index.add(4)
-    agree(index, [4], range(0, 10))
+    agree(index, [4], range(10))

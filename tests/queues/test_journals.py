@@ -82,7 +82,7 @@ def test_a_transaction_journals_at_its_commit_and_a_move_does_not(engine: Manual
     commit(engine, fill)
     engine.receive(engine.open(), transaction=taking)
     target = engine.open(QUEUE + ";s", QueueAccessType.MOVE)
-    engine.do(lambda r: engine.manager.move(engine.open(), list(queue.available)[0], target, r, taking))
+    engine.do(lambda r: engine.manager.move(engine.open(), next(iter(queue.available)), target, r, taking))
     assert queue.journal is not None and queue.journal.message_count == 0
     commit(engine, taking)
     assert engine.bodies(queue.journal) == [b"1"]
@@ -107,7 +107,7 @@ def test_the_source_journal_keeps_a_copy_when_the_next_queue_manager_has_the_mes
     journal = system_queue(engine, "JOURNAL")
     assert journal.message_count == 0
     change = Change()
-    engine.manager.removal.transferred(change, outgoing.position(list(outgoing.available)[0], engine.store))
+    engine.manager.removal.transferred(change, outgoing.position(next(iter(outgoing.available)), engine.store))
     engine.manager.core.submit(change)
     engine.commit()
     assert engine.bodies(journal) == [b"x"] and outgoing.message_count == 0
@@ -230,7 +230,7 @@ def test_what_becomes_of_a_dead_letter_is_told_to_nobody(engine: ManualEngine, e
         engine.do(engine.manager.purge, queue, engine.admin)
     else:
         target = engine.open(DLQ + ";later", QueueAccessType.MOVE)
-        engine.do(lambda r: engine.manager.move(engine.open(DLQ), list(queue.available)[0], target, r))
+        engine.do(lambda r: engine.manager.move(engine.open(DLQ), next(iter(queue.available)), target, r))
         engine.advance(3600)
         assert target.live_queue().message_count == 1
     assert classes(engine, admin) == [0x0002, 0xC002]

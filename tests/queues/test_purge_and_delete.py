@@ -38,7 +38,7 @@ def test_a_purge_deletes_what_is_available_and_tells_the_senders(engine: ManualE
     sent = [engine.send(engine.sender(), acknowledged(delivery_guarantee=number % 2)) for number in range(4)]
     purge(engine)
     assert (queue.message_count, queue.total_bytes, stored(engine, queue.queue_id)) == (0, 0, [])
-    nacks = [m for m in map(lambda _: engine.receive(engine.open(r"DIRECT=OS:.\private$\admin")), range(8))]
+    nacks = [engine.receive(engine.open(r"DIRECT=OS:.\private$\admin")) for _ in range(8)]
     assert [n.message_class for n in nacks] == [0x0002] * 4 + [0xC001] * 4
     assert [n.correlation_id for n in nacks[4:]] == [i.to_bytes() for i in sent]
     assert admin.message_count == 0
@@ -227,7 +227,7 @@ def test_a_deleted_queue_is_gone_after_a_restart_with_its_messages_journal_and_s
     message = engine.receive(engine.open())
     assert message is not None
     target = engine.open(r"DIRECT=OS:.\private$\q;s", QueueAccessType.MOVE)
-    engine.do(lambda reply: engine.manager.move(engine.open(), list(queue.available)[0], target, reply))
+    engine.do(lambda reply: engine.manager.move(engine.open(), next(iter(queue.available)), target, reply))
     delete(engine)
     assert list(engine.store.load_index()) == []
     again = engine.restart()

@@ -1,26 +1,31 @@
 """The queue manager itself: identity, modes, life, quotas, connectivity ([MS-MQDMPR] 3.1.1.1, 3.1.4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from lior.errors import (
-    HRESULTS,
     IllegalPropertyValue,
     InsufficientResources,
     InvalidParameter,
     LiorError,
+    MessageStorageFailed,
     PropertyNotAllowed,
     QueueNotFound,
     ServiceNotAvailable,
 )
 from lior.message import INFINITE, Message
-from lior.queues.definition import QueueProperties
+from lior.names import LocalNames
+from lior.queues.definition import QueueManagerProperties
 from lior.queues.descriptor import QueueAccessType
 from lior.queues.events import ConnectivityChanged, QueueManagerStarted, QueueManagerStopped
-from lior.queues.manager import QueueManagerState
+from lior.queues.manager import QueueManager, QueueManagerState
+from lior.queues.ports import IndexEntry
 from lior.queues.queue import HIDDEN_QUEUES
+from lior.store.memory import MemoryStore
+from lior.testing.clock import FakeClock
 from lior.testing.engine import IDENTIFIER, Answer, ManualEngine
+from lior.testing.ids import SeededIds
 
 LOCAL = r"DIRECT=OS:.\private$\q"
 REMOTE = r"DIRECT=TCP:192.0.2.99\private$\q"
@@ -167,8 +172,6 @@ def test_properties_of_the_queue_manager_return_when_the_store_cannot_take_them(
 
 
 def fail_pending(engine: ManualEngine) -> None:
-    from lior.errors import MessageStorageFailed
-
     engine.manager.failed(engine.manager.take_pending(), MessageStorageFailed("the disk is full"))
 
 
@@ -177,16 +180,22 @@ def fail_pending(engine: ManualEngine) -> None:
 
 @pytest.mark.spec("DM-010", "DM-067")
 def test_a_queue_manager_goes_from_ready_to_stopped_and_tells_each_adapter_once(engine: ManualEngine) -> None:
-    assert engine.manager.state is QueueManagerState.READY
-    seen: list[QueueManagerState] = []
     other: list[object] = []
     engine.manager.subscribe(other.append)
     engine.create()
-    blocked = engine.start_receive(engine.open())
-    engine.manager.subscribe(lambda event: seen.append(engine.manager.state))
+    seen: list[QueueManagerState] = [engine.manager.state]
+
+    class Blocked(Answer):
+        def set_exception(self, error: LiorError, /) -> None:
+            seen.append(engine.manager.state)
+            super().set_exception(error)
+
+    blocked = Blocked()
+    engine.manager.receive(engine.open(), blocked)
     engine.manager.stop()
     engine.manager.stop()
-    assert engine.manager.state is QueueManagerState.STOPPED
+    seen.append(engine.manager.state)
+    assert seen == [QueueManagerState.READY, QueueManagerState.STOPPING, QueueManagerState.STOPPED]
     assert blocked.error is not None
     started = [event for event in engine.events if isinstance(event, QueueManagerStarted)]
     assert started == [QueueManagerStarted(IDENTIFIER)]
@@ -197,19 +206,20 @@ def test_a_queue_manager_goes_from_ready_to_stopped_and_tells_each_adapter_once(
 
 @pytest.mark.spec("DM-010")
 def test_a_queue_manager_is_initializing_while_it_loads() -> None:
-    from lior.store.memory import MemoryStore
-
     states: list[QueueManagerState] = []
 
     class Watched(MemoryStore):
-        def load_index(self):  # type: ignore[no-untyped-def]
-            states.append(engine.manager.state)
+        def load_index(self) -> Iterator[IndexEntry]:
+            states.append(manager.state)
             return super().load_index()
 
-    engine = ManualEngine.__new__(ManualEngine)
-    engine.__init__(Watched())  # type: ignore[misc]
+    properties = QueueManagerProperties(IDENTIFIER, "lior")
+    local = LocalNames("lior", "", frozenset(), IDENTIFIER)
+    manager = QueueManager(properties, local, Watched(), FakeClock(), SeededIds())
+    assert manager.state.value == "stopped"
+    manager.start()
     assert states == [QueueManagerState.INITIALIZING]
-    assert engine.manager.state is QueueManagerState.READY
+    assert manager.state.value == "ready"
 
 
 CALLS: dict[str, Callable[[ManualEngine], object]] = {
@@ -357,8 +367,3 @@ def test_bytes_in_all_queues_is_the_sum_over_the_queues(engine: ManualEngine) ->
     assert engine.manager.bytes_in_all_queues() == sum(q.total_bytes for q in engine.manager.core.queues.values())
     engine.do(engine.manager.commit, transaction.identifier)
     assert engine.manager.bytes_in_all_queues() == sizes + 124
-
-
-def test_every_code_this_file_speaks_of_is_in_the_table() -> None:
-    assert HRESULTS["MQ_ERROR_SERVICE_NOT_AVAILABLE"] == 0xC00E000B
-    assert QueueProperties().quota == INFINITE

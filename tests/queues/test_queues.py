@@ -1,6 +1,5 @@
 """Queues: what defines them, their creation, change and deletion ([MS-MQDMPR] 3.1.1.2, 3.1.7.1.3, 3.1.7.1.4)."""
 
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -18,11 +17,8 @@ from lior.errors import (
     NoDirectory,
     PropertyNotAllowed,
     QueueExists,
-    QueueNotAvailable,
     QueueNotFound,
-    UnsupportedOperation,
 )
-from lior.message import Message, MessageClass
 from lior.names import private_queue_number
 from lior.queues.definition import QueueProperties, QueueScope, QueueType
 from lior.queues.descriptor import QueueAccessType
@@ -66,7 +62,8 @@ def test_creation_sets_times_path_scope_and_a_journal_and_joins_the_collection(e
     queue = engine.create(r".\Private$\Orders", label="l", journal_quota=5)
     assert queue.create_time == queue.modify_time == int(engine.clock.wall())
     assert str(queue.path) == r"lior\private$\Orders"
-    assert queue.scope == QueueScope.ENTERPRISE == 1
+    assert queue.scope is QueueScope.ENTERPRISE
+    assert int(queue.scope) == 1
     assert queue.journal is not None
     assert queue.journal.kind is QueueType.JOURNAL
     assert queue.journal.properties.quota == 5
@@ -235,7 +232,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "value"), BAD)
-def test_an_illegal_value_is_refused_at_creation_and_later(engine: ManualEngine, name: str, value: object) -> None:
+def test_an_illegal_value_is_refused_at_creation_and_later(engine: ManualEngine, name: str, value: Any) -> None:
     with pytest.raises(IllegalPropertyValue) as caught:
         engine.create(**{name: value})
     assert caught.value.code == 0xC00E0018

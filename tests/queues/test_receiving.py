@@ -7,7 +7,7 @@ import pytest
 from lior.message import Message
 from lior.queues.descriptor import QueueAccessType
 from lior.store.sqlite import SqliteStore
-from lior.testing.engine import ManualEngine
+from lior.testing.engine import Answer, ManualEngine
 from tests.queues.scenario import (
     QUEUE,
     RECOVERABLE,
@@ -92,8 +92,6 @@ def test_a_receive_is_answered_after_its_commit_and_hides_the_message_before(eng
 
 @pytest.mark.spec("DM-106")
 def test_a_recoverable_send_is_neither_visible_nor_answered_before_its_commit(engine: ManualEngine) -> None:
-    from lior.testing.engine import Answer
-
     queue, answer = engine.create(), Answer()
     engine.manager.send(engine.sender(), Message(delivery_guarantee=1), answer)
     assert not answer.done and queue.message_count == 0 and stored(engine, queue.queue_id) == []
@@ -102,8 +100,6 @@ def test_a_recoverable_send_is_neither_visible_nor_answered_before_its_commit(en
 
 
 def test_an_express_message_does_not_overtake_a_recoverable_one_sent_before_it(engine: ManualEngine) -> None:
-    from lior.testing.engine import Answer
-
     queue, sender = engine.create(), engine.sender()
     engine.manager.send(sender, Message(body=b"1", delivery_guarantee=1), Answer())
     express = Answer()

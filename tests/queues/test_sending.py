@@ -194,7 +194,7 @@ def test_refuses_soap_parts_from_an_application(engine: ManualEngine) -> None:
 def test_refuses_values_that_no_message_can_have(engine: ManualEngine, name: str, value: object) -> None:
     queue, sender = engine.create(), engine.sender()
     with refused("ILLEGAL_PROPERTY_VALUE"):
-        engine.send(sender, **{name: value})
+        engine.send(sender, Message(**{name: value}))  # type: ignore[arg-type]
     assert (queue.message_count, queue.used_bytes(), engine.manager.core.total_bytes) == (0, 0, 0)
 
 

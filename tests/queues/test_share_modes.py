@@ -2,8 +2,9 @@
 
 import pytest
 
-from lior.errors import SharingViolation
+from lior.errors import AccessDenied, SharingViolation
 from lior.queues.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
+from lior.security import local_caller
 from lior.testing.engine import ManualEngine
 
 A, S = QueueAccessType, QueueShareMode
@@ -108,9 +109,6 @@ def test_an_exclusive_administrator_of_an_outgoing_queue_does_not_hinder_senders
 
 def test_a_refused_opener_of_a_subqueue_leaves_no_empty_subqueue(engine: ManualEngine) -> None:
     queue = engine.create()
-    from lior.errors import AccessDenied
-    from lior.security import local_caller
-
     for number in range(3):
         with pytest.raises(AccessDenied):
             engine.open(rf"DIRECT=OS:.\private$\q;s{number}", A.RECEIVE, caller=local_caller(1000, [1000]))

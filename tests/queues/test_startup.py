@@ -1,6 +1,7 @@
 """What survives a restart, and what a queue manager does before it serves ([MS-MQDMPR] 3.1.1, 3.1.3)."""
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -30,7 +31,7 @@ from tests.queues.conftest import Host
 REMOTE = r"DIRECT=TCP:192.0.2.99\private$\q"
 PATH = r".\private$\q"
 
-EVERYTHING = {
+EVERYTHING: dict[str, Any] = {
     "label": "orders of today",
     "type": UUID("aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"),
     "journaling": True,

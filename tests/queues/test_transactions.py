@@ -122,13 +122,12 @@ def test_first_and_last_concern_the_sends_of_each_destination(engine: ManualEngi
     sends = [r"DIRECT=OS:.\private$\q", r"DIRECT=OS:.\private$\other", r"DIRECT=OS:.\private$\q"]
     for name in sends:
         engine.send(engine.sender(name), transaction=transaction)
-    engine.receive(engine.open(r"DIRECT=OS:.\SYSTEM$;DEADXACT"), transaction=transaction, timeout_ms=5)
     commit(engine, transaction)
     queue = engine.manager.find_queue(r".\private$\q")
-    marks = [(m.transaction.first_in_transaction, m.transaction.last_in_transaction, m.transaction.transaction_identifier)
-             for q in (queue, other) for m in messages(engine, q) if m.transaction]  # fmt: skip
-    identifier = transaction.identifier
-    assert marks == [(True, False, identifier), (False, True, identifier), (True, True, identifier)]
+    sent = [m.transaction for q in (queue, other) for m in messages(engine, q) if m.transaction]
+    assert {place.transaction_identifier for place in sent} == {transaction.identifier}
+    marks = [(place.first_in_transaction, place.last_in_transaction) for place in sent]
+    assert marks == [(True, False), (False, True), (True, True)]
 
 
 @pytest.mark.spec("DM-069")
@@ -198,7 +197,7 @@ def test_a_move_carries_the_bytes_with_it_at_the_commit(engine: ManualEngine, en
     size, total = queue.total_bytes, engine.manager.core.total_bytes
     target = engine.open(r"DIRECT=OS:.\private$\q;s", QueueAccessType.MOVE)
     transaction = engine.manager.begin()
-    engine.do(lambda r: engine.manager.move(engine.open(), list(queue.available)[0], target, r, transaction))
+    engine.do(lambda r: engine.manager.move(engine.open(), next(iter(queue.available)), target, r, transaction))
     assert (queue.total_bytes, target.live_queue().total_bytes, queue.message_count) == (size, 0, 1)
     end(engine, transaction)  # type: ignore[operator]
     bytes_after = (queue.total_bytes, target.live_queue().total_bytes)
@@ -213,7 +212,7 @@ def everything(engine: ManualEngine, queue: Queue) -> Transaction:
     engine.send(engine.sender(), body=b"sent 1", transaction=transaction)
     engine.receive(reader, transaction=transaction)
     target = engine.open(r"DIRECT=OS:.\private$\q;s", QueueAccessType.MOVE)
-    engine.do(lambda r: engine.manager.move(reader, list(queue.available)[0], target, r, transaction))
+    engine.do(lambda r: engine.manager.move(reader, next(iter(queue.available)), target, r, transaction))
     engine.send(engine.sender(REMOTE), body=b"sent 2", transaction=transaction)
     return transaction
 
@@ -224,10 +223,10 @@ def test_a_prepared_transaction_comes_back_with_its_operations_in_order(tmp_path
     queue = filled(engine, b"received", b"moved", b"left")
     ids = list(queue.available)
     transaction = everything(engine, queue)
-    engine.do(engine.manager.prepare, transaction.identifier, single_phase=True)
+    engine.do(engine.manager.prepare, transaction.identifier)
     again = engine.restart()
     (back,) = again.manager.transactions.in_doubt()
-    assert (back.identifier, back.single_phase, back.index) == (transaction.identifier, True, transaction.index)
+    assert (back.identifier, back.single_phase, back.index) == (transaction.identifier, False, transaction.index)
     assert [type(operation) for operation in back.operations] == [Enqueue, Dequeue, Move, Enqueue]
     sent, received, moved, remote = back.operations
     assert isinstance(sent, Enqueue) and isinstance(remote, Enqueue)
@@ -322,7 +321,7 @@ def test_a_move_into_a_subqueue_whose_handle_was_closed_keeps_the_message(engine
     queue = filled(engine, b"x")
     target = engine.open(r"DIRECT=OS:.\private$\q;s", QueueAccessType.MOVE)
     transaction = engine.manager.begin()
-    engine.do(lambda r: engine.manager.move(engine.open(), list(queue.available)[0], target, r, transaction))
+    engine.do(lambda r: engine.manager.move(engine.open(), next(iter(queue.available)), target, r, transaction))
     engine.manager.close(target)
     commit(engine, transaction)
     assert engine.bodies(queue.subqueues["s"]) == [b"x"]
@@ -332,7 +331,7 @@ def test_an_aborted_move_forgets_the_empty_subqueue(engine: ManualEngine) -> Non
     queue = filled(engine, b"x")
     target = engine.open(r"DIRECT=OS:.\private$\q;s", QueueAccessType.MOVE)
     transaction = engine.manager.begin()
-    engine.do(lambda r: engine.manager.move(engine.open(), list(queue.available)[0], target, r, transaction))
+    engine.do(lambda r: engine.manager.move(engine.open(), next(iter(queue.available)), target, r, transaction))
     engine.manager.close(target)
     abort(engine, transaction)
     assert queue.subqueues == {} and engine.bodies(queue) == [b"x"]

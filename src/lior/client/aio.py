@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final
@@ -25,6 +25,7 @@ from lior.errors import (
     QueueNotAvailable,
     QueueNotFound,
     Timeout,
+    TransactionSequence,
 )
 from lior.message import INFINITE, Message, ObjectId
 from lior.names import DirectName, PathName, parse_format_name, parse_path_name
@@ -56,6 +57,40 @@ def milliseconds(timeout: float | None) -> int:
     if timeout < 0:
         raise ValueError("a timeout is None or not negative")
     return min(INFINITE - 1, round(timeout * 1000)) if timeout == 0 or timeout * 1000 >= 1 else 1
+
+
+_owed: dict[asyncio.Task[Any], int] = {}  # whom a cancellation is owed, and how often it was cancelled before
+
+
+async def taken(receive: Callable[[], Awaitable[Message]]) -> ReceivedMessage:
+    """The message of a receive. A cancellation that finds the message on its way out of the queue would lose
+    it: the caller gets the message, and the cancellation at its next await unless a timeout was the cause."""
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
+    if task in _owed and before > _owed.pop(task):
+        raise asyncio.CancelledError
+    future = asyncio.ensure_future(receive())
+    try:
+        return received(await future)
+    except asyncio.CancelledError:
+        if not future.done() or future.cancelled() or future.exception() is not None:
+            raise
+        _owed[task] = before
+        asyncio.get_running_loop().call_soon(_cancel_again, task)
+        return received(future.result())
+
+
+def _cancel_again(task: asyncio.Task[Any]) -> None:
+    before = _owed.pop(task, None)
+    if before is not None and not task.done() and task.cancelling() > before:  # timeouts take theirs back
+        task.cancel()
+        task.uncancel()
+
+
+def _queue_properties(properties: dict[str, Any]) -> dict[str, Any]:
+    """`journal=True`, as for messages, is the specification's Journaling."""
+    return {"journaling" if name == "journal" else name: value for name, value in properties.items()}
 
 
 class QueueManager:
@@ -149,7 +184,8 @@ class QueueManager:
     # Queues
 
     async def create_queue(self, path: str, **properties: Any) -> QueueInfo:
-        return await self.backend.create_queue(path, properties)
+        """Properties: label, transactional, journal, quota, ...; docs/command-line.md lists them."""
+        return await self.backend.create_queue(path, _queue_properties(properties))
 
     async def delete_queue(self, name: str) -> None:
         await self.backend.delete_queue(name)
@@ -158,7 +194,7 @@ class QueueManager:
         await self.backend.purge_queue(name)
 
     async def set_queue(self, name: str, **changes: Any) -> None:
-        await self.backend.set_queue(name, changes)
+        await self.backend.set_queue(name, _queue_properties(changes))
 
     async def queue(self, name: str) -> QueueInfo:
         return await self.backend.queue(name)
@@ -202,6 +238,17 @@ class QueueManager:
 
     async def transactions(self) -> list[dict[str, Any]]:
         return await self.backend.transactions()
+
+    async def decide(self, transaction: UUID, *, commit: bool) -> None:
+        """End a transaction in doubt: one that was prepared, and whose coordinator does not answer."""
+        known = {UUID(str(found["identifier"])): found["state"] for found in await self.backend.transactions()}
+        if known.get(transaction) != "prepared":
+            raise TransactionSequence(
+                "no transaction in doubt has this identifier",
+                where=str(transaction),
+                remedy="see: lior transaction list",
+            )
+        await (self.backend.commit(transaction) if commit else self.backend.abort(transaction))
 
     async def backup(self, path: str) -> None:
         await self.backend.backup(path)
@@ -259,10 +306,10 @@ class Queue:
         self, timeout: float | None = None, *, transaction: Transaction | None = None
     ) -> ReceivedMessage:
         """Take the next message; wait `timeout` seconds for one, None for ever, 0 not at all. Raises
-        lior.errors.Timeout when none came."""
+        lior.errors.Timeout when none came. Cancelled, it takes nothing, or returns what it took already."""
         identifier = None if transaction is None else transaction.identifier
-        message = await self._backend.receive(self.handle, milliseconds(timeout), transaction=identifier)
-        return received(message)
+        receive = self._backend.receive
+        return await taken(lambda: receive(self.handle, milliseconds(timeout), transaction=identifier))
 
     async def peek(self, timeout: float | None = None) -> ReceivedMessage:
         return received(await self._backend.peek(self.handle, milliseconds(timeout)))
@@ -272,7 +319,8 @@ class Queue:
     ) -> ReceivedMessage:
         """action: current, next, previous, first or last; the last two ignore the lookup id."""
         identifier = None if transaction is None else transaction.identifier
-        return received(await self._backend.read_by_lookup(self.handle, lookup_id, action, False, identifier))
+        read = self._backend.read_by_lookup
+        return await taken(lambda: read(self.handle, lookup_id, action, False, identifier))
 
     async def peek_by_lookup_id(self, lookup_id: int, action: str = "current") -> ReceivedMessage:
         return received(await self._backend.read_by_lookup(self.handle, lookup_id, action, True))
@@ -383,8 +431,8 @@ class Cursor:
     ) -> ReceivedMessage:
         """Take the cursor's message."""
         identifier = None if transaction is None else transaction.identifier
-        handle = self._queue.handle
-        return received(await self._backend.receive(handle, milliseconds(timeout), self._handle, identifier))
+        handle, receive = self._queue.handle, self._backend.receive
+        return await taken(lambda: receive(handle, milliseconds(timeout), self._handle, identifier))
 
 
 class Transaction:

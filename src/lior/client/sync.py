@@ -11,6 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from lior.client import aio
 from lior.client.backend import QueueInfo
@@ -207,6 +208,9 @@ class QueueManager:
 
     def transactions(self) -> list[dict[str, Any]]:
         return self._call(self.aio.transactions)
+
+    def decide(self, transaction: UUID, *, commit: bool) -> None:
+        self._call(self.aio.decide, transaction, commit=commit)
 
     def backup(self, path: str) -> None:
         self._call(self.aio.backup, path)

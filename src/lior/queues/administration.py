@@ -10,6 +10,7 @@ from lior.errors import (
     IllegalQueuePathname,
     NoDirectory,
     PropertyNotAllowed,
+    QueueDeleted,
     QueueExists,
     QueueNotAvailable,
     UnsupportedOperation,
@@ -20,7 +21,7 @@ from lior.queues.access import Access
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueProperties, QueueType
-from lior.queues.descriptor import QueueAccessType
+from lior.queues.descriptor import OpenQueueDescriptor, QueueAccessType
 from lior.queues.events import OutgoingStateChanged, QueueChanged
 from lior.queues.machine import NEXT_QUEUE_ID, QUEUE_MANAGER
 from lior.queues.outgoing import INCOMING, OutgoingQueue, OutgoingState
@@ -36,6 +37,8 @@ from lior.security import Caller, QueueAccess, QueueManagerAccess, SecurityDescr
 READ_ONLY = frozenset(
     {"identifier", "path", "pathname", "name", "private_number", "create_time", "modify_time", "scope", "kind"}
 )
+
+Handle = tuple[Queue, OpenQueueDescriptor]
 
 
 class Administration:
@@ -184,7 +187,12 @@ class Administration:
     def _restore(self, queue: Queue, properties: QueueProperties, modify_time: int) -> None:
         queue.properties, queue.modify_time = properties, modify_time
 
+    def _require_there(self, queue: Queue) -> None:
+        if queue.deleted:
+            raise QueueDeleted("the queue was deleted", where=queue.name, remedy="see: lior queue list")
+
     def _require_ordinary(self, queue: Queue, what: str) -> None:
+        self._require_there(queue)
         if queue.is_system or queue.parent is not None or isinstance(queue, OutgoingQueue):
             raise UnsupportedOperation(f"cannot {what} a system queue, journal or subqueue", where=queue.name)
 
@@ -192,10 +200,9 @@ class Administration:
 
     def purge(self, queue: Queue, caller: Caller, reply: Reply) -> None:
         self._core.require_service()
+        self._require_there(queue)
         self._access.check_open(caller, queue, QueueAccessType.RECEIVE)
-        outgoing = isinstance(queue, OutgoingQueue)
-        reason = MessageClass.NACK_DELETED if outgoing else MessageClass.NACK_Q_PURGED
-        self._removal.purge(queue, reason, reply)
+        self._removal.purge(queue, reply)
 
     def delete(self, queue: Queue, caller: Caller, reply: Reply) -> None:
         """Every message goes with NackQueueDeleted, locked ones too; then the queue, its subqueues and
@@ -204,20 +211,19 @@ class Administration:
         self._require_ordinary(queue, "delete")
         self._access.check_queue(caller, queue, QueueAccess.DELETE_QUEUE)
         assert queue.journal is not None
-        for member in (*_family(queue), queue.journal):
-            self._detach(member)
-        self._delete_when_settled(queue, reply)
+        handles = [handle for member in (*_family(queue), queue.journal) for handle in self._detach(member)]
+        self._delete_when_settled(queue, handles, reply)
 
-    def _delete_when_settled(self, queue: Queue, reply: Reply) -> None:
+    def _delete_when_settled(self, queue: Queue, handles: list[Handle], reply: Reply) -> None:
         """Changes under way may still bring messages in or give some back: those come first, so that
         whatever is in the queue then goes with its reason."""
         family = _family(queue)
         change = Change()
-        change.otherwise(self._not_deleted, queue)
+        change.otherwise(self._not_deleted, queue, handles)
         settled = not any(member.staged_inserts or _in_change(member) for member in family)
         if not (settled and self._stage_deletion(change, family)):
             change.ordered = True
-            change.then(self._delete_when_settled, queue, reply)
+            change.then(self._delete_when_settled, queue, handles, reply)
             change.refuse(reply)
             self._core.submit(change)
             return
@@ -263,9 +269,11 @@ class Administration:
             change.operations.append(DeleteState(INCOMING, key))
             change.then(self._core.incoming.__delitem__, key)
 
-    def _detach(self, queue: Queue) -> None:
-        """Nobody gets at the queue from here on; who waits learns it now."""
+    def _detach(self, queue: Queue) -> list[Handle]:
+        """Nobody gets at the queue from here on; who waits learns it now. Gives the handles, for the case
+        that the queue stays."""
         queue.deleted = True
+        handles = [(queue, descriptor) for descriptor in queue.descriptors]
         for descriptor in queue.descriptors:
             for wait in list(queue.waiters):
                 if wait.descriptor is descriptor:
@@ -273,6 +281,7 @@ class Administration:
                     wait.give_up(_gone(queue))
             descriptor.queue = None
         queue.descriptors.clear()
+        return handles
 
     def _deleted(self, queue: Queue) -> None:
         core = self._core
@@ -293,10 +302,16 @@ class Administration:
         core.paths.pop(queue.name.casefold(), None)
         core.emit(QueueChanged(queue, "deleted"))
 
-    def _not_deleted(self, queue: Queue) -> None:
-        for member in (*queue.subqueues.values(), queue.journal, queue):
-            if member is not None:
-                member.deleted = False
+    def _not_deleted(self, queue: Queue, handles: list[Handle]) -> None:
+        family = [member for member in (*queue.subqueues.values(), queue.journal, queue) if member is not None]
+        for member in family:
+            member.deleted = False
+        for member, descriptor in handles:
+            if not descriptor.closed:
+                descriptor.queue = member
+                member.descriptors.append(descriptor)
+        for member in family:
+            self._removal.after_removal(member)  # a subqueue whose last handle was closed meanwhile
 
     # Outgoing queues
 

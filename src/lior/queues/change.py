@@ -5,6 +5,7 @@ step added with `then`; what undoes the change in memory when the commit fails i
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from lior.errors import LiorError
@@ -30,8 +31,8 @@ class Change:
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.ordered = False  # nothing to store, but must not overtake changes that are waiting
-        self._then: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self._otherwise: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._then: list[Callable[[], None]] = []
+        self._otherwise: list[Callable[[], None]] = []
         self._reply: Reply | None = None
         self._value: Any = None
         self._refused: Reply | None = None
@@ -41,10 +42,10 @@ class Change:
         return bool(self._then)
 
     def then(self, step: Callable[..., None], *arguments: Any) -> None:
-        self._then.append((step, arguments))
+        self._then.append(partial(step, *arguments))
 
     def otherwise(self, step: Callable[..., None], *arguments: Any) -> None:
-        self._otherwise.append((step, arguments))
+        self._otherwise.append(partial(step, *arguments))
 
     def answer(self, reply: Reply, value: Any = None) -> None:
         """After everything else: tell the caller, one way or the other."""
@@ -57,14 +58,14 @@ class Change:
 
     def finish(self) -> None:
         """The commit returned."""
-        for step, arguments in self._then:
-            step(*arguments)
+        for step in self._then:
+            step()
         if self._reply is not None:
             self._reply.set_result(self._value)
 
     def fail(self, error: LiorError) -> None:
         """The commit failed: undo in reverse order, answer last."""
-        for step, arguments in reversed(self._otherwise):
-            step(*arguments)
+        for step in reversed(self._otherwise):
+            step()
         if self._refused is not None:
             self._refused.set_exception(error)

@@ -69,6 +69,12 @@ class Cursor:
         self.key = START
         self.state = CursorState.UNREAD
 
+    def go_back(self, key: int, state: CursorState) -> None:
+        """A receive at the cursor failed: its message is still there, ahead of the cursor or under it."""
+        self.key = key
+        if self.state in (CursorState.READ, CursorState.UNREAD):
+            self.state = state
+
 
 class OpenQueueDescriptor:
     __slots__ = (

@@ -17,7 +17,7 @@ from lior.queues.descriptor import (
 from lior.queues.expiry import time_to_be_received_end
 from lior.queues.outgoing import OutgoingQueue, OutgoingState
 from lior.queues.ports import DeleteQueue, MoveMessage
-from lior.queues.position import Position, State, Step
+from lior.queues.position import Position, Step
 from lior.queues.queue import Queue
 from lior.queues.removal import Removal
 from lior.queues.sending import Sending
@@ -176,9 +176,6 @@ class Moving:
     def _moved(self, position: Position, moved: Position) -> None:
         moved.queue.staged_inserts -= 1
         position.queue.delete(position)
-        if moved.queue.deleted:
-            self._core.count_bytes(moved.queue, -moved.size)
-            return
         moved.queue.total_bytes += moved.size
         moved.step(Step.PUBLISH)
         end = moved.expires or time_to_be_received_end(moved.message)
@@ -202,9 +199,9 @@ class Moving:
         self._core.require_service()
         queue = descriptor.require(RECEIVE_ACCESS, "reject a message")
         transaction.require_active()
-        position = queue.positions.get(lookup_id)
-        if position is None:
+        if lookup_id not in queue:
             raise MessageNotFound(f"no message has the lookup id {lookup_id}", where=str(descriptor.format_name))
+        position = queue.position(lookup_id, self._core.store)
         transaction.dequeue_of(position).reason = MessageClass.NACK_RECEIVE_REJECTED
         reply.set_result(None)
 

@@ -154,8 +154,9 @@ class OutgoingQueue(Queue):
         self.next_hops: tuple[str, ...] = ()
         self.connection_history: deque[ConnectionHistoryEntry] = deque(maxlen=HISTORY)
         self.transfer_info = OutgoingTransferInfo()
-        locked = hardened and not self.is_http
-        self.state = OutgoingState.LOCKED if locked else state or OutgoingState.INACTIVE
+        self.state = state or OutgoingState.INACTIVE
+        self._after_lock = OutgoingState.WAITING
+        self.follow_hardened_security(hardened)
 
     @property
     def is_http(self) -> bool:
@@ -171,7 +172,8 @@ class OutgoingQueue(Queue):
 
     def definition(self) -> PutQueue:
         data = {"identifier": str(self.identifier), "destination": self.name, "create_time": self.create_time}
-        data["on_hold"] = self.state is OutgoingState.ON_HOLD
+        state = self._after_lock if self.state is OutgoingState.LOCKED else self.state
+        data["on_hold"] = state is OutgoingState.ON_HOLD
         return PutQueue(self.queue_id, self.kind.value, self.name, data)
 
     def change_state(self, state: OutgoingState) -> bool:
@@ -188,10 +190,13 @@ class OutgoingQueue(Queue):
         return True
 
     def follow_hardened_security(self, hardened: bool) -> None:
-        """[MS-MQDMPR] 3.1.3: lock or unlock by the queue manager's mode."""
-        if self.state is OutgoingState.LOCKED and not hardened:
-            self.state = OutgoingState.WAITING
-        elif hardened and not self.is_http:
+        """[MS-MQDMPR] 3.1.3: lock or unlock by the queue manager's mode. A pause outlasts the lock."""
+        locked = self.state is OutgoingState.LOCKED
+        if locked and not hardened:
+            self.state = self._after_lock
+        elif hardened and not locked and not self.is_http:
+            paused = self.state is OutgoingState.ON_HOLD
+            self._after_lock = OutgoingState.ON_HOLD if paused else OutgoingState.WAITING
             self.state = OutgoingState.LOCKED
 
     def record_connection(self, entry: ConnectionHistoryEntry) -> None:

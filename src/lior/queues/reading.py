@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from lior.errors import (
@@ -34,6 +36,8 @@ from lior.queues.removal import Removal
 from lior.queues.sending import Sending
 from lior.queues.transaction import Dequeue, Transaction
 from lior.queues.waiting import WaitingRead, cancel, cancelled, timed_out
+
+Undo = Callable[[], None]
 
 
 class TwoPhaseRead:
@@ -72,16 +76,16 @@ class Reading:
         self._core.require_service()
         queue = descriptor.require(RECEIVE_ACCESS, "receive")
         self._check_transaction(queue, descriptor, transaction)
-        before = None
+        undo: Undo | None = None
         if cursor is not None:
             _require_open(cursor, descriptor)
-            before = (cursor.key, cursor.state)
+            undo = partial(cursor.go_back, cursor.key, cursor.state)
             lookup_id = self._cursor_receive(queue, cursor, no_wait=timeout_ms == 0)
         else:
             lookup_id = queue.available.first()
         if lookup_id is not None:
             position = queue.read_ahead(lookup_id, self._core.store)
-            self._take(descriptor, position, transaction, two_phase, reply)
+            self._take(descriptor, position, transaction, two_phase, reply, undo=undo)
         else:
             self._wait(descriptor, queue, reply, timeout_ms, True, cursor, transaction, two_phase, tag)
 
@@ -120,29 +124,35 @@ class Reading:
         transaction: Transaction | None,
         two_phase: bool,
         reply: Reply,
+        *,
+        undo: Undo | None = None,
+        allow_peek: bool = False,
     ) -> None:
         """DM-106: lock for the transaction or the two-phase read, or remove and answer after the commit."""
         if transaction is not None:
             transaction.add(Dequeue(position))
             position.queue.lock(position, transaction)
-            self._show_locked(position)
+            self._show_locked(position, allow_peek)
             reply.set_result(position.read())
             return
         if two_phase:
             read = TwoPhaseRead(self._core.handle(), descriptor, position)
             self.two_phase[read.handle] = read
             position.queue.lock(position, read)
-            self._show_locked(position)
+            self._show_locked(position, allow_peek)
             reply.set_result(read)
             return
         change = Change()
         message = position.read()
+        if undo is not None:
+            change.otherwise(undo)
         self._removal.stage(change, position, MessageClass.ACK_RECEIVE)
         change.answer(reply, message)
         self._core.submit(change)
 
-    def _show_locked(self, position: Position) -> None:
-        if position.message.allow_peek_when_locked:
+    def _show_locked(self, position: Position, allow_peek: bool) -> None:
+        """AllowPeekWhenLocked, asked for by this reader or set in the message; it ends with the lock (DM-034)."""
+        if allow_peek or position.message.allow_peek_when_locked:
             position.queue.peekable.append(position.lookup_id)
 
     def end(self, read: TwoPhaseRead, reply: Reply, *, delete: bool) -> None:
@@ -154,12 +164,20 @@ class Reading:
         change = Change()
         if delete or read.position.state is State.PURGE_PENDING:
             purged = read.position.state is State.PURGE_PENDING
-            reason = MessageClass.NACK_Q_PURGED if purged else MessageClass.ACK_RECEIVE
+            reason = self._removal.purge_reason(read.position.queue) if purged else MessageClass.ACK_RECEIVE
+            change.otherwise(self._not_ended, read)
             self._removal.stage(change, read.position, reason)
         else:
             change.then(self._removal.release_from, read, read.position)
         change.answer(reply)
         self._core.submit(change)
+
+    def _not_ended(self, read: TwoPhaseRead) -> None:
+        """The commit failed: the reader may end it again, if it is still there."""
+        if read.descriptor.closed:
+            self._removal.release_from(read, read.position)
+        else:
+            self.two_phase[read.handle] = read
 
     def give_back_of(self, descriptor: OpenQueueDescriptor) -> None:
         """The reader is gone: what it held in two-phase reads returns to the queue (DM-108)."""
@@ -260,9 +278,7 @@ class Reading:
         if peek:
             reply.set_result(position.read())
             return
-        if allow_peek:
-            position.message.allow_peek_when_locked = True
-        self._take(descriptor, position, transaction, two_phase, reply)
+        self._take(descriptor, position, transaction, two_phase, reply, allow_peek=allow_peek)
 
     def _seek(
         self, queue: Queue, descriptor: OpenQueueDescriptor, lookup_id: int, action: MessageSeekAction, peek: bool
@@ -332,12 +348,14 @@ class Reading:
                 cancel(wait, cancelled(wait.descriptor, "its caller went away"))
                 continue
             waiters.remove(wait)
+            cursor = wait.cursor
+            undo = None if cursor is None else partial(cursor.go_back, cursor.key, wait.resume)
             wait.satisfied(position.lookup_id)
             if not wait.destructive:
                 wait.reply.set_result(position.read())
                 continue
             try:
-                self._take(wait.descriptor, position, wait.transaction, wait.two_phase, wait.reply)
+                self._take(wait.descriptor, position, wait.transaction, wait.two_phase, wait.reply, undo=undo)
             except LiorError as error:  # the transaction ended while it waited
                 wait.reply.set_exception(error)
                 continue

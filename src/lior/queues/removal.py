@@ -6,7 +6,8 @@ are in the same change, so that a crash leaves all of them or none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from lior.message import Message, MessageClass
 from lior.names import QueueSuffix
@@ -49,10 +50,26 @@ class Removal:
         """Lock the position for a change, or take the lock over until the change is decided."""
         if position.state is State.AVAILABLE:
             position.queue.lock(position, change)
-            change.otherwise(self.release, position)
+            change.otherwise(self._put_back, position)
         else:
             change.otherwise(self._keep_lock, position, position.owner)
             position.owner = change
+
+    def _put_back(self, position: Position) -> None:
+        """The change failed. If the message was to expire, that is tried again in a second, not at once:
+        a full disk must not keep us busy."""
+        if position.state is State.PURGE_PENDING:
+            self._still_purged(position)
+            return
+        position.step(Step.RELEASE)
+        position.queue.unlocked(position)
+        if position.expires:
+            self._look_again(position)
+        self._sending.make_available(position)
+
+    def _look_again(self, position: Position) -> None:
+        soon = int(self._core.clock.wall()) + 1
+        self._core.expiries.add(max(position.expires, soon), position.queue.queue_id, position.lookup_id)
 
     def _keep_lock(self, position: Position, owner: object) -> None:
         position.owner = owner
@@ -74,7 +91,9 @@ class Removal:
         """A lock ends and the message stays: back to its place in the order, for whoever waits."""
         queue = position.queue
         if position.state is State.PURGE_PENDING:
-            self._submit_removal(position, MessageClass.NACK_Q_PURGED)
+            change = Change()
+            self._stage_purged(change, position)
+            self._core.submit(change)
             return
         position.step(Step.RELEASE)
         queue.unlocked(position)
@@ -83,6 +102,19 @@ class Removal:
             self._submit_removal(position, self.expiry_reason(position))
             return
         self._sending.make_available(position)
+
+    def _stage_purged(self, change: Change, position: Position) -> None:
+        """Remove a message that was purged while locked, now that the lock is over."""
+        change.otherwise(self._still_purged, position)
+        self.stage(change, position, self.purge_reason(position.queue))
+
+    def _still_purged(self, position: Position) -> None:
+        position.owner = None
+        self._look_again(position)
+
+    def purge_reason(self, queue: Queue) -> MessageClass:
+        outgoing = isinstance(queue, OutgoingQueue)
+        return MessageClass.NACK_DELETED if outgoing else MessageClass.NACK_Q_PURGED
 
     def _submit_removal(self, position: Position, reason: MessageClass) -> None:
         change = Change()
@@ -108,6 +140,8 @@ class Removal:
             journal = queue.main.journal
             if queue.main.properties.journaling and journal is not None:
                 self._copy_to_target_journal(change, queue, journal, message)
+        if message.failure_reason:
+            return  # a dead letter in a queue of the application: its senders were told when it failed
         if outgoing and reason in DELIVERED:
             if message.positive_journaling_requested and self._is_source(message):
                 self._sending.stage_journal_copy(change, message)
@@ -176,34 +210,46 @@ class Removal:
             queue = core.queues.get(due.queue_id)
             if queue is None or due.lookup_id not in queue:
                 continue
-            known = queue.positions.get(due.lookup_id)
-            if known is not None and known.state is not State.AVAILABLE:
-                if known.expires == 0:
-                    known.expires = int(now)  # read back from the store: remember for the release
-                continue
             position = queue.position(due.lookup_id, core.store)
-            self.stage(change, position, self.expiry_reason(position))
+            position.expires = position.expires or int(now)  # read back from the store: remember for the release
+            if position.state is State.AVAILABLE:
+                self.stage(change, position, self.expiry_reason(position))
+            elif position.state is State.PURGE_PENDING and position.owner is None:
+                self._stage_purged(change, position)
         if change.operations or change.has_steps:
             core.submit(change)
         following = core.expiries.next()
         return following is not None and following <= now
 
-    def purge(self, queue: Queue, reason: MessageClass, reply: Reply | None) -> None:
+    def purge(self, queue: Queue, reply: Reply) -> None:
         """[MS-MQDMPR] 3.1.7.1.7: available messages go now, locked ones when their lock ends. Messages of
         open transactions are not in the queue yet and stay with them."""
-        for position in queue.locked_positions():
+        held = [position for position in queue.locked_positions() if position.state is State.LOCKED]
+        self._purge_some(queue, held, iter(list(queue.available)), reply)
+
+    def _purge_some(self, queue: Queue, held: list[Position], ids: Iterator[int], reply: Reply) -> None:
+        """A bounded number in one change; the next follows when it is on disk, the answer with the last."""
+        change = Change()
+        change.ordered = True
+        chunk = [] if queue.deleted else list(islice(ids, PURGE_CHUNK))
+        for position in self.positions(queue, [i for i in chunk if i in queue.available]):
+            self.stage(change, position, self.purge_reason(queue))
+        change.then(self._purge_held, held)
+        if len(chunk) == PURGE_CHUNK:
+            change.then(self._purge_some, queue, [], ids, reply)
+            change.refuse(reply)
+        else:
+            change.answer(reply)
+        self._core.submit(change)
+
+    def _purge_held(self, held: list[Position]) -> None:
+        for position in held:
             if position.state is State.LOCKED:
                 position.step(Step.PURGE)
-        ids = list(queue.available)
-        changes = [ids[at : at + PURGE_CHUNK] for at in range(0, len(ids), PURGE_CHUNK)] or [[]]
-        for number, chunk in enumerate(changes):
-            change = Change()
-            change.ordered = True
-            for position in self.positions(queue, chunk):
-                self.stage(change, position, reason)
-            if reply is not None and number == len(changes) - 1:
-                change.answer(reply, None)
-            self._core.submit(change)
+            elif position.state is State.AVAILABLE and position.lookup_id in position.queue.available:
+                self._submit_removal(
+                    position.queue.position(position.lookup_id, self._core.store), self.purge_reason(position.queue)
+                )
 
     def positions(self, queue: Queue, ids: list[int]) -> list[Position]:
         """Many positions at once: read in runs, not one by one."""

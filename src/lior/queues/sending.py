@@ -103,6 +103,7 @@ class Sending:
         message.identifier = ObjectId(source, core.ordinals.next(change))
         message.source_queue_manager = source
         message.sent_time = core.clock.wall()
+        message.failure_reason, message.failed_destination = 0, ""  # of a dead letter that is sent again
 
     def _stage_send(
         self,
@@ -256,10 +257,6 @@ class Sending:
         queue = position.queue
         queue.staged_inserts -= 1
         queue.uncommitted_bytes -= position.size
-        if queue.deleted:
-            self._core.count_bytes(queue, -position.size)
-            position.step(Step.DELETE)
-            return
         queue.total_bytes += position.size
         position.step(Step.PUBLISH)
         if position.expires:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
+from typing import Final
 from uuid import UUID
 
 from lior.errors import IllegalFormatName, StoreCorrupt
@@ -19,12 +21,14 @@ from lior.queues.definition import QueueManagerProperties, QueueProperties, Queu
 from lior.queues.index import LookupIndex
 from lior.queues.machine import NEXT_QUEUE_ID, QUEUE_MANAGER
 from lior.queues.outgoing import INCOMING, IncomingTransactionalTransferInfo, OutgoingQueue, OutgoingState
-from lior.queues.ports import LoadedState, PutQueue, PutState
+from lior.queues.ports import IndexEntry, LoadedState, PutQueue, PutState
 from lior.queues.queue import HIDDEN_QUEUES, Queue
 from lior.queues.routing import SYSTEM_QUEUES, private_name
 from lior.queues.sending import Sending
 from lior.queues.transactions import PREPARED, PREPARED_QUEUE, Transactions
 from lior.security import ADMINISTRATORS, Caller, default_queue_manager_descriptor
+
+SEQUENCE_MASK: Final = (1 << 56) - 1  # the part of a lookup id that the counter gives
 
 
 def load(core: Core, transactions: Transactions, sending: Sending) -> None:
@@ -32,14 +36,14 @@ def load(core: Core, transactions: Transactions, sending: Sending) -> None:
     state = core.store.load()
     change = Change()
     _load_properties(core, state, change)
-    core.lookup_ids = Counter("lookup", stored_limit(state.state.get((COUNTER, "lookup"))), 56)
-    core.ordinals = Counter("ordinal", stored_limit(state.state.get((COUNTER, "ordinal"))), 32)
-    for counter in (core.lookup_ids, core.ordinals):
-        counter.reserve(change)
     _load_queues(core, state.queues)
     core.next_queue_id = max(core.next_queue_id, int(state.state.get((QUEUE_MANAGER, NEXT_QUEUE_ID), b"0")))
     _make_system_queues(core, change)
-    _load_index(core)
+    highest = _load_index(core)
+    core.lookup_ids = Counter("lookup", max(highest, stored_limit(state.state.get((COUNTER, "lookup")))), 56)
+    core.ordinals = Counter("ordinal", stored_limit(state.state.get((COUNTER, "ordinal"))), 32)
+    for counter in (core.lookup_ids, core.ordinals):
+        counter.reserve(change)
     for (kind, key), value in state.state.items():
         if kind == INCOMING and int(key.partition("/")[0]) in core.queues:
             core.incoming[key] = IncomingTransactionalTransferInfo.from_json(json.loads(value))
@@ -158,25 +162,45 @@ def _make_system_queue(core: Core, change: Change, name: str, *, transactional: 
     change.then(queue.mark_persisted)
 
 
-def _load_index(core: Core) -> None:
-    """The order of every queue and its bytes. Timers are made anew from what the store kept (DM-063)."""
+def _load_index(core: Core) -> int:
+    """The order of every queue and its bytes. Timers are made anew from what the store kept (DM-063).
+    Answers the highest number that a lookup id has used: whatever the counter says, none is given twice."""
+    highest = 0
     for queue_id, entries in groupby(core.store.load_index(), key=itemgetter(0)):
-        if queue_id == PREPARED_QUEUE:
-            continue
         queue = core.queues.get(queue_id)
-        if queue is None:
+        if queue is None and queue_id != PREPARED_QUEUE:
             raise StoreCorrupt(
                 f"messages of an unknown queue {queue_id}", where="index", remedy="run: lior doctor --repair"
             )
-        ids: list[int] = []
-        total = 0
-        for _, lookup_id, size, expires in entries:
-            ids.append(lookup_id)
+        loading = _Loading(core, queue_id, entries)
+        index = LookupIndex(loading)
+        highest = max(highest, loading.highest)
+        if queue is not None:
+            queue.available = index
+            queue.total_bytes = loading.bytes
+            core.count_bytes(queue, loading.bytes)
+    return highest
+
+
+class _Loading:
+    """The lookup ids of one queue as they come from the store, with what is counted on the way."""
+
+    def __init__(self, core: Core, queue_id: int, entries: Iterable[IndexEntry]) -> None:
+        self._core = core
+        self._queue_id = queue_id
+        self._entries = entries
+        self.bytes = 0
+        self.highest = 0
+
+    def __iter__(self) -> Iterator[int]:
+        add, queue_id = self._core.expiries.add, self._queue_id
+        total = highest = 0
+        for _, lookup_id, size, expires in self._entries:
             total += size
+            number = lookup_id & SEQUENCE_MASK
+            if number > highest:
+                highest = number
             if expires:
-                core.expiries.add(expires, queue_id, lookup_id)
-        queue.available = LookupIndex(ids)
-        queue.total_bytes = total
-        core.count_bytes(queue, total)
-
-
+                add(expires, queue_id, lookup_id)
+            yield lookup_id
+        self.bytes, self.highest = total, highest

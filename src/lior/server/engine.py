@@ -114,9 +114,10 @@ class Engine:
             self._hand_over([change])
 
     def _reported(self, batches: int, changes: list[Change], error: BaseException | None) -> None:
-        """A commit ended. What waits for the writer goes first, then the answers of this one."""
-        self._under_way -= batches
+        """A commit ended. What waits for the writer goes first, then the answers of this one. It still counts
+        as under way when they go, so that what only waits for its turn does not come before its answers."""
         self._hand_over(self.manager.take_pending())
+        self._under_way -= batches
         if error is None:
             self.manager.committed(changes)
             self._after_commit()
@@ -202,9 +203,12 @@ class Engine:
 
     # Calls
 
+    def future(self) -> asyncio.Future[Any]:
+        return self._loop.create_future()
+
     def call(self, function: Callable[..., None], *arguments: Any, **options: Any) -> asyncio.Future[Any]:
         """Start a call of the manager; its reply, the last positional argument, is the future returned."""
-        future: asyncio.Future[Any] = self._loop.create_future()
+        future = self.future()
         try:
             function(*arguments, FutureReply(future), **options)
         except LiorError as error:

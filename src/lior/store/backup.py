@@ -6,10 +6,10 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from lior.errors import StoreUnusable
+from lior.errors import StoreCorrupt, StoreUnusable
 from lior.store import recovery
 from lior.store.errors import translate
-from lior.store.lock import unusable
+from lior.store.lock import DirectoryLock, unusable
 
 
 def snapshot(source: Path, path: str | os.PathLike[str]) -> None:
@@ -33,6 +33,48 @@ def snapshot(source: Path, path: str | os.PathLike[str]) -> None:
     finally:
         with suppress(OSError):
             recovery.discard(building)
+
+
+def copy_of(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """A snapshot from outside: of a data directory that this process has not opened."""
+    source = Path(directory).absolute() / recovery.STORE_FILE
+    recovery.check_header(source, recovery.read_header(source))
+    snapshot(source, path)
+
+
+def restore(path: str | os.PathLike[str], directory: str | os.PathLike[str]) -> None:
+    """Make a data directory from a backup. The store is there whole or not at all, and replaces none."""
+    source, where = Path(path).absolute(), Path(directory).absolute()
+    recovery.check_header(source, recovery.read_header(source))
+    try:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        recovery.sync_directory(where.parent)
+    except OSError as error:
+        raise unusable(error, where) from error
+    lock = DirectoryLock(where)
+    try:
+        target = where / recovery.STORE_FILE
+        for name in (target, target.with_name(target.name + "-wal")):
+            if os.path.lexists(name):
+                raise StoreUnusable("this directory holds a store; a restore never replaces one",
+                                    where=os.fspath(name), remedy="name another directory, or move this one away")
+        _refuse_damaged(source)
+        snapshot(source, target)
+    finally:
+        lock.release()
+
+
+def _refuse_damaged(source: Path) -> None:
+    reader = recovery.connect(source, "ro")
+    try:
+        problems = recovery.integrity_problems(reader, 1)
+    except sqlite3.Error as error:
+        raise translate(error, os.fspath(source)) from error
+    finally:
+        reader.close()
+    if problems:
+        raise StoreCorrupt(f"the backup is damaged: {problems[0]}", where=os.fspath(source),
+                           remedy="use another backup")
 
 
 def _copy(source: Path, building: Path) -> None:

@@ -69,8 +69,10 @@ class SqliteStore:
     def _make_directory(self, create: bool) -> None:
         try:
             if create and not self.directory.is_dir():
+                missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
                 self.directory.mkdir(mode=0o700, parents=True)
-                recovery.sync_directory(self.directory.parent)
+                for path in missing:
+                    recovery.sync_directory(path.parent)
             if not create and not self.path.exists():
                 raise StoreUnusable("there is no store here", where=self._where, remedy="check the directory's name")
         except OSError as error:
