@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "lior"
 
 BASE = ("errors", "security", "names", "message")  # errors sees none of the others
 BELOW_CLIENT = (*BASE, "wire", "protocols")
-FACES = ("", "embedded", "client", *BASE)  # "" is the package lior itself
+FACES = ("", "aio", "embedded", "client", *BASE)  # "" is the package lior itself
 
 # What each part of lior may import: names under lior, each with everything inside it.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -34,7 +34,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "console": (*FACES, "console"),
     "components": (*FACES, "wire", "components"),
     "spark": (*FACES, "spark"),
-    "": (*BASE, "client", "embedded"),
+    "aio": (*BASE, "client", "embedded"),  # lior.aio, the asyncio twin of the package's own face
+    "": (*BASE, "client", "embedded", "aio"),
 }
 UNRESTRICTED = ("testing",)  # sees anything, and only tests see it
 

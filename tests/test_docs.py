@@ -4,6 +4,7 @@ A page's blocks run in order in one empty directory:
 
     ```console                  each `$ ` line is a bash command (`> ` continues it) and must succeed; lines
                                 under it are its output, where `...` stands for anything. No lines: not compared.
+                                `$ export NAME=VALUE` also holds in the blocks that follow.
     ```console no-test: reason  is not run, for the reason given
     ```python run               is run as a program; other python blocks are shown only
 """
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SECONDS_A_BLOCK = 60
 
+EXPORT = re.compile(r"export (\w+)=(\S+)")
 FENCE = re.compile(
     r"^(?P<indent> *)(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)(?P=fence) *$", re.MULTILINE | re.DOTALL
 )
@@ -154,6 +156,7 @@ def console_failures(block: Block, box: Sandbox) -> list[str]:
             return [*found, f"$ {command.text}\nended with {code}:\n{printed}"]
         if command.expected is not None and not agrees(command.expected, printed):
             found.append(f"$ {command.text}\nprinted\n{printed}\ninstead of\n{command.expected}")
+        box.environment |= dict(EXPORT.findall(command.text))
     return found
 
 
@@ -252,6 +255,7 @@ def test_finds_what_a_page_gets_wrong(page: str, complaint: str, tmp_path: Path)
         "```console\n$ x=5\n$ echo $x\n5\n```\n",
         "```console\n$ cat <<END\n> text\n> END\ntext\n```\n",
         "```console\n$ echo kept > file\n```\n\n```console\n$ cat file\nkept\n```\n",
+        "```console\n$ export WORD=kept\n```\n\n```console\n$ echo $WORD\nkept\n```\n",
         "```console\n$ echo kept > file\n```\n\n```python run\nassert open('file').read() == 'kept\\n'\n```\n",
         "```console no-test: it would take a day\n$ false\n```\n",
         "```python\nassert False\n```\n",

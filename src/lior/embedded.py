@@ -64,13 +64,14 @@ class EmbeddedBackend:
         return None if isinstance(queue, OutgoingQueue) else queue.main.properties.transactional
 
     def close_handle(self, handle: OpenQueueDescriptor) -> Awaitable[None]:
-        return self._now(self.manager.close, handle)
+        """A handle that the queue manager's stop closed is closed: nothing to complain about."""
+        return self._now(_nothing if handle.closed else self.manager.close, handle)
 
     def open_cursor(self, handle: OpenQueueDescriptor) -> Awaitable[Cursor]:
         return self._now(self.manager.open_cursor, handle)
 
     def close_cursor(self, cursor: Cursor) -> Awaitable[None]:
-        return self._now(self.manager.close_cursor, cursor)
+        return self._now(_nothing if cursor.descriptor.closed else self.manager.close_cursor, cursor)
 
     # Messages
 
@@ -248,6 +249,10 @@ class EmbeddedBackend:
         except LiorError as error:
             read.set_exception(error)
         return read
+
+
+def _nothing(handle: OpenQueueDescriptor | Cursor) -> None:
+    pass
 
 
 class Read(asyncio.Future[Message]):

@@ -35,6 +35,8 @@ class Q:
     kind: str = "plain"  # "sub", "journal", "system", "outgoing"
     deleted: bool = False
 
+    handles: list[tuple[Desc, Q]] = field(default_factory=list)  # while its deletion is under way
+
     @property
     def main(self) -> Q:
         return self.parent if self.kind == "sub" and self.parent is not None else self
@@ -69,6 +71,7 @@ class Entry:
     holder: object = None
     purged: bool = False
     shown: bool = False
+    again: int = 0  # its removal failed: not before this time
     aborts: int = 0
     stored_aborts: int = 0
     aborts_known: bool = True
@@ -154,6 +157,7 @@ class Model:
         self.leaving: set[str] = set()
         self.entries: list[Entry] = []
         self.transactions: list[Tx] = []
+        self.descs: list[Desc] = []
         self.waits: list[Wait] = []
         self.reads: list[Read] = []
         self.pending: list[Op] = []
@@ -262,10 +266,11 @@ class Model:
             if wait.cursor is not None and entry.place <= wait.cursor.at:
                 continue
             self.waits.remove(wait)
+            before = (wait.cursor, wait.cursor.at, wait.resume) if wait.cursor is not None else ()
             if wait.cursor is not None:
                 wait.cursor.at, wait.cursor.state = entry.place, "unread" if wait.takes else "read"
             if wait.takes:
-                self.take(wait.desc, entry, wait.tx, wait.two_phase, wait.token)
+                self.take(wait.desc, entry, wait.tx, wait.two_phase, wait.token, before)
                 return
             self.do_tell(wait.token, "message", entry)
 
@@ -307,13 +312,11 @@ class Model:
         pass
 
     def undo_hold(self, entry: Entry, holder: object, state: str) -> None:
+        entry.holder = holder
         if state == "available":
-            self.release(entry)
-        else:
-            entry.holder = holder
-            ended = (isinstance(holder, Tx) and holder.state == "ended") or (isinstance(holder, Read) and holder.ended)
-            if ended:
-                self.release(entry)
+            entry.again = int(self.now) + 1
+            if not entry.purged:
+                self.show(entry)
 
     def remove(self, op: Op, entry: Entry, reason: int) -> None:
         self.hold(op, entry)
@@ -331,7 +334,7 @@ class Model:
             return
         if reason == RECEIVED and queue.main.journaling and queue.main.journal is not None:
             self.keep_copy(op, queue.main.journal, entry, 0)
-        if queue.kind == "outgoing" and reason == ARRIVED:
+        if queue.kind == "outgoing" and reason in (ARRIVED, RECEIVED):
             if entry.journal:
                 self.keep_copy(op, self.queues["system$;JOURNAL"], entry, 0)
             return
@@ -345,11 +348,18 @@ class Model:
         entry.holder, entry.shown = None, False
         if entry.purged or self.overdue(entry):
             op = Op()
-            entry.state = "available"
-            self.remove(op, entry, PURGED if entry.purged else self.late_reason(entry))
+            self.leave(op, entry)
             self.submit(op)
         else:
             self.show(entry)
+
+    def leave(self, op: Op, entry: Entry) -> None:
+        """It was purged or is late, and nobody holds it."""
+        entry.state = "available"
+        self.remove(op, entry, self.purge_reason(entry.queue) if entry.purged else self.late_reason(entry))
+
+    def purge_reason(self, queue: Q) -> int:
+        return PURGED_OUTGOING if queue.kind == "outgoing" else PURGED
 
     def late_reason(self, entry: Entry) -> int:
         if entry.queue.kind != "outgoing":

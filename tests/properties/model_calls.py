@@ -8,8 +8,6 @@ from tests.properties.model import (
     ARRIVED,
     FOREVER,
     NOT_RECEIVED,
-    PURGED,
-    PURGED_OUTGOING,
     QUEUE_DELETED,
     RECEIVED,
     START,
@@ -47,6 +45,10 @@ class ModelManager(Model):
         op.actions.append(("tell", token, "sent"))
         self.submit(op)
 
+    def handle(self, queue: Q) -> Desc:
+        self.descs.append(Desc(queue))
+        return self.descs[-1]
+
     def live(self, desc: Desc) -> Q:
         if desc.queue is None:
             raise Refused("QueueNotAvailable")
@@ -54,7 +56,8 @@ class ModelManager(Model):
 
     # Reading
 
-    def take(self, desc: Desc, entry: Entry, tx: Tx | None, two_phase: bool, token: int, shown: bool = False) -> None:
+    def take(self, desc: Desc, entry: Entry, tx: Tx | None, two_phase: bool, token: int,
+             before: tuple[Any, ...] = (), shown: bool = False) -> None:
         if tx is not None:
             tx.operations.append(["take", entry, RECEIVED])
             entry.state, entry.holder, entry.shown = "held", tx, shown
@@ -65,10 +68,19 @@ class ModelManager(Model):
             entry.state, entry.holder, entry.shown = "held", read, shown
             self.do_tell(token, "read", entry, read)
         else:
-            op = Op()
+            op = Op([("cursor", *before)] if before else [])
             self.remove(op, entry, RECEIVED)
             op.actions.append(("tell", token, "message", entry))
             self.submit(op)
+
+    def do_cursor(self, cursor: Curs, at: tuple[int, int], state: str) -> None:
+        pass
+
+    def undo_cursor(self, cursor: Curs, at: tuple[int, int], state: str) -> None:
+        """The message is still there, ahead of the cursor or under it."""
+        cursor.at = at
+        if cursor.state in ("read", "unread"):
+            cursor.state = state
 
     def check_tx(self, queue: Q, tx: Tx | None) -> None:
         if tx is not None and not queue.transactional and not queue.system and queue.kind != "outgoing":
@@ -78,6 +90,7 @@ class ModelManager(Model):
                 two_phase: bool, tag: object) -> None:
         queue = self.live(desc)
         self.check_tx(queue, tx)
+        before = () if cursor is None else (cursor, cursor.at, cursor.state)
         found = self.beyond(queue, START if cursor is None else cursor.at, False)
         if cursor is not None and cursor.state == "read":
             found = next((e for e in self.of(queue, "available") if e.place == cursor.at), None)
@@ -93,7 +106,7 @@ class ModelManager(Model):
             return
         if cursor is not None:
             cursor.at = found.place
-        self.take(desc, found, tx, two_phase, token)
+        self.take(desc, found, tx, two_phase, token, before)
 
     def wait(self, token: int, desc: Desc, timeout: float | None, takes: bool, cursor: Curs | None, tx: Tx | None,
              two_phase: bool, tag: object) -> None:
@@ -164,7 +177,7 @@ class ModelManager(Model):
         if peek:
             self.do_tell(token, "message", found)
         else:
-            self.take(desc, found, tx, two_phase, token, allow_peek)
+            self.take(desc, found, tx, two_phase, token, (), allow_peek)
 
     def end(self, token: int, read: Read, delete: bool) -> None:
         if read.ended:
@@ -175,11 +188,22 @@ class ModelManager(Model):
             raise Refused("QueueNotAvailable")
         op = Op()
         if delete or read.entry.purged:
-            self.remove(op, read.entry, PURGED if read.entry.purged else RECEIVED)
+            op.actions.append(("end_read", read))
+            self.remove(op, read.entry, self.purge_reason(read.entry.queue) if read.entry.purged else RECEIVED)
         else:
             op.actions.append(("release", read.entry, read))
         op.actions.append(("tell", token, "done"))
         self.submit(op)
+
+    def do_end_read(self, read: Read) -> None:
+        pass
+
+    def undo_end_read(self, read: Read) -> None:
+        if read.desc.closed:
+            self.do_release(read.entry, read)
+        else:
+            read.ended = False
+            self.reads.append(read)
 
     def do_release(self, entry: Entry, holder: object) -> None:
         if entry.state == "held" and entry.holder is holder:
@@ -362,13 +386,21 @@ class ModelManager(Model):
         self.leaving.discard(queue.name)
 
     def purge(self, token: int, queue: Q) -> None:
-        for entry in self.of(queue, "held"):
-            entry.purged = True
+        held = self.of(queue, "held")
         op = Op([], True)
         for entry in self.of(queue, "available"):
-            self.remove(op, entry, PURGED_OUTGOING if queue.kind == "outgoing" else PURGED)
-        op.actions.append(("tell", token, "done"))
+            self.remove(op, entry, self.purge_reason(queue))
+        op.actions += [("purge_held", held), ("tell", token, "done")]
         self.submit(op)
+
+    def do_purge_held(self, held: list[Entry]) -> None:
+        for entry in held:
+            if entry.state == "held":
+                entry.purged = True
+            elif entry.state == "available":
+                op = Op()
+                self.remove(op, entry, self.purge_reason(entry.queue))
+                self.submit(op)
 
     def delete(self, token: int, queue: Q) -> None:
         """Nobody gets at it from now on; what others are storing there is waited for."""
@@ -377,6 +409,9 @@ class ModelManager(Model):
             member.deleted = True
             del self.queues[member.name]
             self.give_up([w for w in self.waits if w.queue is member], "QueueNotAvailable")
+        queue.handles = [(d, d.queue) for d in self.descs if d.queue is not None and d.queue in family]
+        for desc, _ in queue.handles:
+            desc.queue = None
         self.leaving.add(queue.name)
         self.try_delete(token, queue, family)
 
@@ -393,9 +428,14 @@ class ModelManager(Model):
             self.submit(Op([("try_delete", token, queue, family)], True))
             return
         op = Op([("delete", queue, family)], True)
-        for member in sorted(members, key=lambda q: (q is queue, q.number)):
-            for entry in self.of(member, "available", "held"):
+        for member in sorted(members, key=lambda q: (q is queue, q.name)):
+            for entry in self.of(member, "available"):
                 self.remove(op, entry, QUEUE_DELETED)
+        for member in sorted(members, key=lambda q: (q is queue, q.name)):
+            for entry in self.of(member, "held"):
+                if entry.holder is not op:
+                    op.actions.append(("free_if_ended", entry))
+                    self.remove(op, entry, QUEUE_DELETED)
         op.actions.append(("forget", queue, family))
         op.actions.append(("tell", token, "done"))
         self.submit(op)
@@ -408,6 +448,19 @@ class ModelManager(Model):
         for member in family:
             member.deleted = False
             self.queues[member.name] = member
+        for desc, member in queue.handles:
+            desc.queue = None if desc.closed else member
+        queue.handles = []
+
+    def do_free_if_ended(self, entry: Entry) -> None:
+        pass
+
+    def undo_free_if_ended(self, entry: Entry) -> None:
+        """Who held the message may have ended meanwhile, without it."""
+        holder = entry.holder
+        ended = isinstance(holder, Tx) and holder.state in ("ending", "ended")
+        if ended or (isinstance(holder, Read) and holder.ended):
+            self.release(entry)
 
     def do_forget(self, queue: Q, family: list[Q]) -> None:
         self.leaving.discard(queue.name)
@@ -443,9 +496,11 @@ class ModelManager(Model):
     def tick(self) -> None:
         self.give_up([w for w in self.waits if w.deadline is not None and w.deadline <= self.uptime], "Timeout")
         due = [e for q in self.known_queues() for e in self.of(q, "available") if self.overdue(e)]
+        due += [e for e in self.entries if e.state == "held" and e.holder is None and e.purged]
         op = Op()
-        for entry in sorted(due, key=lambda e: (e.end, e.queue.number, e.place)):
-            self.remove(op, entry, self.late_reason(entry))
+        due = [e for e in due if e.again <= self.now]
+        for entry in sorted(due, key=lambda e: (max(0 if e.purged else e.end, e.again), e.queue.number, e.place)):
+            self.leave(op, entry)
         if due:
             self.submit(op)
 
@@ -454,12 +509,12 @@ class ModelManager(Model):
         self.restore_leaving(self.pending if flight_is_stored else self.flight + self.pending)
         for op in self.flight if flight_is_stored else ():
             self.finish(op)
-        self.pending, self.flight, self.waits, self.reads, self.outcomes = [], [], [], [], {}
+        self.pending, self.flight, self.waits, self.reads, self.outcomes, self.descs = [], [], [], [], {}, []
         self.leaving.clear()
         self.entries = [e for e in self.entries if e.durable and e.state not in ("staged", "gone")]
         for entry in self.entries:
             entry.state, entry.holder, entry.shown, entry.purged = "available", None, False, False
-            entry.aborts = entry.stored_aborts
+            entry.aborts, entry.again = entry.stored_aborts, 0
         self.transactions = [tx for tx in self.transactions if tx.stored]
         for tx in self.transactions:
             tx.state = "prepared"

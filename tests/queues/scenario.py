@@ -1,20 +1,23 @@
 """Names and small steps that the tests of the queues share."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from lior.errors import HRESULTS, LiorError
+from lior.errors import HRESULTS, LiorError, MessageStorageFailed
 from lior.message import Message
-from lior.queues.ports import IndexEntry
+from lior.queues.ports import IndexEntry, Operation
 from lior.queues.queue import Queue
 from lior.queues.transaction import Transaction
+from lior.store.memory import MemoryStore
 from lior.testing.engine import Answer, ManualEngine
 
 QUEUE = r"DIRECT=OS:.\private$\q"
 ADMIN = r"DIRECT=OS:.\private$\admin"
 REMOTE = r"DIRECT=OS:elsewhere\private$\q"
 RECOVERABLE = 1
+FULL = MessageStorageFailed("no space left on the device")
 
 
 def code(symbol: str) -> int:
@@ -57,6 +60,19 @@ def commit(engine: ManualEngine, transaction: Transaction) -> None:
 
 def abort(engine: ManualEngine, transaction: Transaction) -> None:
     engine.do(engine.manager.abort, transaction.identifier)
+
+
+class FullStore(MemoryStore):
+    """Refuses batches while `error` is set, as a full disk does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: LiorError | None = None
+
+    def apply(self, batch: Sequence[Operation]) -> None:
+        if self.error is not None:
+            raise self.error
+        super().apply(batch)
 
 
 def acknowledged(**fields: Any) -> Message:

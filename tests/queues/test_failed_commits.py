@@ -1,23 +1,23 @@
 """When the store refuses a change: nothing is half done in memory, the caller gets the error, and it works later."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from lior.errors import LiorError, MessageStorageFailed, StoreUnusable
+from lior.errors import StoreUnusable
 from lior.message import Message
 from lior.queues.definition import QueueProperties
 from lior.queues.descriptor import QueueAccessType
 from lior.queues.outgoing import OutgoingQueue
-from lior.queues.ports import Operation
 from lior.queues.transaction import Transaction, TransactionState
-from lior.store.memory import MemoryStore
 from lior.testing.engine import Answer, ManualEngine
 from tests.queues.scenario import (
+    FULL,
     QUEUE,
     RECOVERABLE,
     REMOTE,
+    FullStore,
     abort,
     acknowledged,
     classes,
@@ -28,21 +28,7 @@ from tests.queues.scenario import (
     system_queue,
 )
 
-FULL = MessageStorageFailed("no space left on the device")
 SUB = QUEUE + ";s"
-
-
-class FullStore(MemoryStore):
-    """Refuses batches while `error` is set, as a full disk does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.error: LiorError | None = None
-
-    def apply(self, batch: Sequence[Operation]) -> None:
-        if self.error is not None:
-            raise self.error
-        super().apply(batch)
 
 
 class Scene:

@@ -233,7 +233,6 @@ def test_closing_a_descriptor_of_several_queues_closes_its_children(engine: Manu
     assert engine.manager.opening.descriptors == {}
 
 
-@pytest.mark.spec("DM-097")
 def test_closing_what_a_lost_client_held_frees_its_locks_and_its_share(engine: ManualEngine) -> None:
     queue = engine.create(transactional=True)
     for body in (b"1", b"2", b"3"):

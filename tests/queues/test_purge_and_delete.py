@@ -11,13 +11,16 @@ from lior.queues.position import State
 from lior.store.sqlite import SqliteStore
 from lior.testing.engine import Answer, ManualEngine
 from tests.queues.scenario import (
+    FULL,
     RECOVERABLE,
     REMOTE,
+    FullStore,
     abort,
     acknowledged,
     classes,
     code,
     commit,
+    failure,
     refused,
     stored,
     system_queue,
@@ -94,6 +97,25 @@ def test_a_purge_of_thousands_is_answered_when_all_are_gone(engine: ManualEngine
             assert not answer.done
             engine.apply([change])
     assert answer.done and queue.message_count == 0 and stored(engine, queue.queue_id) == []
+
+
+def test_a_long_purge_that_the_store_refuses_midway_says_so_and_keeps_the_rest() -> None:
+    store = FullStore()
+    engine = ManualEngine(store)
+    queue, sender, answer = engine.create(), engine.sender(), Answer()
+    for _ in range(4500):
+        engine.manager.send(sender, Message(delivery_guarantee=1), Answer())
+    engine.commit()
+    engine.manager.purge(queue, engine.admin, answer)
+    engine.apply(engine.manager.take_pending())
+    store.error = FULL
+    engine.commit()
+    assert failure(answer) == FULL.code
+    assert len(queue.available) == queue.message_count == len(stored(engine, queue.queue_id)) == 2500
+    assert queue.total_bytes == engine.manager.core.total_bytes == 2500 * 120
+    store.error = None
+    purge(engine)
+    assert queue.message_count == 0
 
 
 @pytest.mark.spec("MQ-067", "DM-128")

@@ -334,7 +334,7 @@ def test_a_transaction_with_the_identifier_of_another_is_refused(engine: ManualE
     assert engine.manager.begin().identifier != first.identifier
 
 
-@pytest.mark.spec("DM-016", "MQ-190")
+@pytest.mark.spec("DM-016")
 def test_active_queues_follow_open_and_close_and_what_waits_to_leave(engine: ManualEngine) -> None:
     queue = engine.create()
     engine.create(r".\private$\idle")

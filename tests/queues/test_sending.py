@@ -306,3 +306,23 @@ def test_a_message_names_the_queue_manager_that_took_it_and_no_sender_unless_sig
     message = engine.receive(engine.open())
     assert message.source_queue_manager == engine.manager.core.properties.identifier
     assert message.security is None
+
+
+@pytest.mark.spec("MQ-213")
+def test_a_queue_that_wants_signed_messages_refuses_unsigned_ones(engine: ManualEngine) -> None:
+    queue = engine.create(authentication=True)
+    with refused("MESSAGE_NOT_AUTHENTICATED"):
+        engine.send(engine.sender())
+    engine.send(engine.sender(), security=MessageSecurity(authentication_level=3))
+    assert queue.message_count == 1
+
+
+def test_a_queue_takes_clear_or_encrypted_bodies_as_its_privacy_says(engine: ManualEngine) -> None:
+    clear, encrypted = MessageSecurity(), MessageSecurity(privacy_level=5)
+    for level, wanted, unwanted in ((0, clear, encrypted), (2, encrypted, clear)):
+        queue = engine.create(rf".\private$\p{level}", privacy_level=level)
+        sender = engine.sender(rf"DIRECT=OS:.\private$\p{level}")
+        engine.send(sender, security=wanted)
+        with refused("ILLEGAL_PROPERTY_VALUE"):
+            engine.send(sender, security=unwanted)
+        assert queue.message_count == 1

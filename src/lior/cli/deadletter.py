@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ import click
 
 import lior
 from lior.cli.connection import Session, connected
-from lior.cli.inputs import confirm, duration, lookup_id
+from lior.cli.inputs import confirm, duration, lookup_id, whole_seconds
 from lior.cli.output import FAILED, age, json_text, number, progress, show_error, size
 from lior.cli.queue import purge_with_progress, yes_option
 from lior.cli.views import class_name, message_json, shortened
@@ -73,6 +73,13 @@ class Filter:
     @property
     def takes_all(self) -> bool:
         return not self.lookup_ids and not any((self.reason, self.origin, self.label, self.older_than))
+
+    def require_choice(self, everything: bool) -> None:
+        """Nothing happens to all of them because an option was forgotten."""
+        if self.takes_all is not everything:
+            raise click.UsageError(
+                "say which dead letters: lookup ids, --reason, --origin, --label, --older-than; or --all alone"
+            )
 
     def __call__(self, letter: DeadLetter) -> bool:
         message = letter.message
@@ -133,12 +140,12 @@ def filtered(function: Callable[..., Any]) -> Callable[..., Any]:
     return connected(wrapped)
 
 
-@click.group(name="dead-letter")
+@click.group(name="dead-letter", short_help="Messages that failed: list, replay, export, purge.")
 def dead_letter() -> None:
     """Messages that could not be delivered or were not received: list, replay, export, purge."""
 
 
-@dead_letter.command(name="list")
+@dead_letter.command(name="list", short_help="List dead letters with reason and origin.")
 @filtered
 def list_(session: Session, wanted: Filter) -> None:
     """List dead letters with the reason and the queue they were for. `lior error REASON` explains a reason."""
@@ -151,27 +158,33 @@ def list_(session: Session, wanted: Filter) -> None:
         session.out.table(HEADINGS, [letter.row() for letter in found])
 
 
-@dead_letter.command()
+@dead_letter.command(short_help="Send dead letters again and remove them.")
 @click.option("--all", "everything", is_flag=True, help="Replay every dead letter.")
 @click.option("--to", "destination", metavar="QUEUE", help="Send to this queue, not to the original one.")
+@click.option("--ttbr", type=whole_seconds, metavar="TIME", help="Give it this time to be received, from now.")
+@click.option("--ttrq", type=whole_seconds, metavar="TIME", help="Give it this time to reach the queue, from now.")
 @click.option("--dry-run", is_flag=True, help="Say what would be sent, and do nothing.")
 @filtered
-def replay(session: Session, wanted: Filter, everything: bool, destination: str | None, dry_run: bool) -> None:
+def replay(session: Session, wanted: Filter, everything: bool, destination: str | None, ttbr: int | None,
+           ttrq: int | None, dry_run: bool) -> None:  # fmt: skip
     """Send dead letters again, with all their properties, recoverable, and remove them.
 
-    Name them by lookup id or by the options below, or give --all. One that cannot be sent stays, with the error on stderr, and
-    the exit code is 1.
+    The times to be received and to reach the queue start anew; one of 0 seconds would expire again at once.
+
+    Name them by lookup id or by the options below, or give --all. One that cannot be sent
+    stays, with the error on stderr, and the exit code is 1.
     """
-    if wanted.takes_all and not everything:
-        raise click.UsageError("say which dead letters: lookup ids, --reason, --origin, --label, --older-than, or --all")
+    wanted.require_choice(everything)
     failures = 0
+    times: dict[str, Any] = {name: value for name, value in (("time_to_be_received", ttbr), ("time_to_reach_queue", ttrq))
+             if value is not None}  # fmt: skip
     with session.open() as manager:
         found = wanted.find(manager)
         with progress("replaying", len(found)) as advance:
             for letter in found:
                 target = destination or letter.origin
                 try:
-                    identifier = None if dry_run else resend(manager, letter, target)
+                    identifier = None if dry_run else resend(manager, letter, target, times)
                 except LiorError as error:
                     failures += 1
                     show_error(error)
@@ -194,9 +207,9 @@ def report_replay(session: Session, letter: DeadLetter, target: str, identifier:
         session.out.line(f"{lookup} -> {target}")
 
 
-def resend(manager: lior.QueueManager, letter: DeadLetter, destination: str) -> lior.ObjectId:
+def resend(manager: lior.QueueManager, letter: DeadLetter, destination: str, times: dict[str, Any]) -> lior.ObjectId:
     """Send the message, and remove the dead letter together with that or after it."""
-    message = fresh(letter.message)
+    message = replace(fresh(letter.message), **times)
     lookup = letter.message.lookup_identifier
     transactional = is_transactional(manager, destination)
     if transactional is None:  # only the destination knows; it was sent in a transaction or not
@@ -236,7 +249,7 @@ def fresh(message: ReceivedMessage) -> Message:
     return new
 
 
-@dead_letter.command()
+@dead_letter.command(short_help="Write dead letters as JSON lines.")
 @click.option("--output", metavar="FILE", default="-", help="Write here; standard output if not given.")
 @filtered
 def export(session: Session, wanted: Filter, output: str) -> None:
@@ -271,8 +284,7 @@ def opened(output: str) -> Any:
 @filtered
 def purge(session: Session, wanted: Filter, everything: bool, yes: bool) -> None:
     """Remove dead letters for good. Name them by lookup id or by the options below, or give --all."""
-    if wanted.takes_all and not everything:
-        raise click.UsageError("say which dead letters: lookup ids, --reason, --origin, --label, --older-than, or --all")
+    wanted.require_choice(everything)
     with session.open() as manager:
         found = wanted.find(manager)
         confirm("dead-letter", f"{number(len(found), 'dead letter')} will be removed", yes)
@@ -291,9 +303,9 @@ def empty(manager: lior.QueueManager, wanted: Filter) -> int:
 def remove(manager: lior.QueueManager, letters: list[DeadLetter]) -> int:
     with progress("removing", len(letters)) as advance:
         for letter in letters:
-            with manager.open_queue(letter.queue) as queue:
-                with manager.transaction() if letter.transactional else nullcontext() as own:
-                    queue.receive_by_lookup_id(letter.message.lookup_identifier, transaction=own)
+            own = manager.transaction() if letter.transactional else nullcontext()
+            with manager.open_queue(letter.queue) as queue, own as transaction:
+                queue.receive_by_lookup_id(letter.message.lookup_identifier, transaction=transaction)
             advance(1)
     return len(letters)
 

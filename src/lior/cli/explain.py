@@ -47,7 +47,7 @@ USES: Final[dict[type, str]] = {
 }
 
 
-@click.command()
+@click.command(short_help="Explain a path name or a format name.")
 @click.argument("text", metavar="NAME")
 @connected
 def name(session: Session, text: str) -> None:
@@ -144,7 +144,10 @@ def flat(data: dict[str, Any], indent: str = "") -> dict[str, str]:
 # Errors
 
 
-@click.command()
+@click.command(
+    short_help="Say what an error code or a message class means.",
+    context_settings={"ignore_unknown_options": True},  # -1072824317 is a code
+)
 @click.argument("text", metavar="CODE|NAME")
 @offline
 def error(out: Output, text: str) -> None:
@@ -206,7 +209,7 @@ def codes(text: str) -> list[int]:
 # Shells
 
 
-@click.command()
+@click.command(short_help="Print what makes a shell complete this command.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @offline
 def completion(out: Output, shell: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from lior.cli import deadletter, explain, messages, operation, queue, receiving, storage, top
+from lior.cli import deadletter, explain, messages, operation, queue, receiving, storage, top, trigger
 from lior.cli.output import DONE, FAILED, INTERRUPTED, NO_MESSAGE, show_error
 from lior.errors import LiorError, Timeout
 
@@ -77,7 +77,7 @@ for command in (
     queue.queue, messages.send, receiving.receive, receiving.peek, receiving.browse, messages.move,
     receiving.journal, deadletter.dead_letter, operation.outgoing, operation.transaction, operation.security,
     operation.stats, top.top, operation.set_, storage.doctor, storage.backup, storage.restore, operation.compact,
-    explain.name, explain.error, explain.completion, explain.serve,
+    trigger.trigger, explain.name, explain.error, explain.completion, explain.serve,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -68,7 +68,7 @@ def property_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command()
+@click.command(short_help="Send a message to a queue, or to several.")
 @click.argument("destination")
 @body_options
 @property_options
@@ -165,7 +165,7 @@ def message_properties(
     return found | dict(message_property(name, text) for name, text in properties)
 
 
-@click.command()
+@click.command(short_help="Move messages into a subqueue, or back.")
 @click.argument("source")
 @click.argument("lookup_ids", nargs=-1, type=lookup_id, metavar="LOOKUP-ID...")
 @click.argument("subqueue")

@@ -12,14 +12,14 @@ from lior.cli.connection import Session, connected
 from lior.cli.inputs import quota, whole_seconds
 from lior.cli.output import duration, iso, number, printable, size
 from lior.cli.queue import require_queue_kind
-from lior.cli.views import queue_fields, queue_json, quota_text
+from lior.cli.views import queue_fields, queue_json, quota_text, state_text
 from lior.client.sddl import format_sddl, parse_sddl
 from lior.errors import IllegalSecurityDescriptor
 from lior.message import INFINITE
 from lior.security import Ace, AceType, QueueAccess, SecurityDescriptor, SecurityInformation
 
 
-@click.command()
+@click.command(short_help="Show figures of the queue manager.")
 @connected
 def stats(session: Session) -> None:
     """Show figures of the queue manager: messages, sizes, quotas, room on the disk."""
@@ -118,7 +118,7 @@ def compact(session: Session) -> None:
 # Outgoing queues
 
 
-@click.group()
+@click.group(short_help="Queues to other computers: list, show, pause, resume.")
 def outgoing() -> None:
     """Queues of messages on their way to other computers: list, show, pause, resume."""
 
@@ -135,10 +135,6 @@ def list_outgoing(session: Session) -> None:
         return
     rows = [(info.format_name, state_text(info), str(info.messages), size(info.bytes)) for info in queues]
     session.out.table(("DESTINATION", "STATE", "MESSAGES", "SIZE"), rows)
-
-
-def state_text(info: lior.QueueInfo) -> str:
-    return info.state.lower().replace("_", " ")
 
 
 @outgoing.command()
@@ -178,7 +174,7 @@ def resume(session: Session, destination: str) -> None:
 # Transactions in doubt
 
 
-@click.group()
+@click.group(short_help="Transactions in doubt: list, commit, abort.")
 def transaction() -> None:
     """Transactions that were prepared and wait for somebody to decide them: list, commit, abort."""
 
@@ -197,7 +193,7 @@ def list_transactions(session: Session) -> None:
     session.out.table(("TRANSACTION", "STATE", "OPERATIONS"), rows)
 
 
-@transaction.command()
+@transaction.command(short_help="Commit a transaction in doubt.")
 @click.argument("identifier", type=click.UUID)
 @connected
 def commit(session: Session, identifier: UUID) -> None:
@@ -207,7 +203,7 @@ def commit(session: Session, identifier: UUID) -> None:
     session.out.done(f"committed {identifier}", committed=identifier)
 
 
-@transaction.command()
+@transaction.command(short_help="Abort a transaction in doubt.")
 @click.argument("identifier", type=click.UUID)
 @connected
 def abort(session: Session, identifier: UUID) -> None:

@@ -161,8 +161,8 @@ def number(count: int, noun: str) -> str:
 def show_error(error: LiorError) -> None:
     """Three lines for stderr: what, where, what to do."""
     colour = colours(sys.stderr)
-    lines = [f"{click.style('error:', fg='red', bold=True)} {printable(error.what)} "
-             f"({error.symbol} 0x{error.code:08X})"]
+    mark = click.style("error:", fg="red", bold=True)
+    lines = [f"{mark} {printable(error.what)} ({error.symbol} 0x{error.code:08X})"]
     if error.where:
         lines.append(f"where: {printable(error.where)}")
     if error.remedy:

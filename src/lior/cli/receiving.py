@@ -267,7 +267,7 @@ def peek(session: Session, source: str, timeout: float | None, lookup: int | Non
         writer.kept()
 
 
-@click.command()
+@click.command(short_help="List the messages of a queue and leave them there.")
 @click.argument("source")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Show no more than these.")
 @connected
@@ -302,7 +302,7 @@ def journal_name(name: str) -> str:
     return name if name.upper().endswith(";JOURNAL") else f"{name};JOURNAL"
 
 
-@click.command()
+@click.command(short_help="List what was received and kept in a journal.")
 @click.argument("name", metavar="[QUEUE]", default=r".\SYSTEM$;JOURNAL")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Show no more than these.")
 @click.option("--purge", "purging", is_flag=True, help="Empty the journal instead.")

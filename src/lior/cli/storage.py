@@ -15,7 +15,7 @@ DIRECTORY = click.Path(file_okay=False)
 FILE = click.Path(dir_okay=False)
 
 
-@click.command()
+@click.command(short_help="Examine the store in a data directory, or repair it.")
 @click.argument("directory", type=DIRECTORY, envvar="LIOR_DATA", metavar="DIR")
 @click.option("--repair", "repairing", is_flag=True,
               help="Bring a damaged store back into use; the damaged files are kept beside it.")
@@ -41,7 +41,7 @@ def doctor(out: Output, directory: str, repairing: bool) -> None:
         raise SystemExit(FAILED)
 
 
-@click.command()
+@click.command(short_help="Copy the store to a file, also while it is in use.")
 @click.argument("directory", type=DIRECTORY, metavar="DIR")
 @click.argument("file", type=FILE, metavar="FILE")
 @offline

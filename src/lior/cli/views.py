@@ -68,8 +68,13 @@ def queue_fields(info: QueueInfo) -> dict[str, str]:
     if outgoing:
         for name in ("journal", "label", "transactional", "authentication", "privacy", "max aborts"):
             del fields[name]
-        fields["state"] = info.state.lower().replace("_", " ")
+        fields["state"] = state_text(info)
     return {name: printable(value, kept="\n") for name, value in fields.items() if value}
+
+
+def state_text(info: QueueInfo) -> str:
+    """In words; the specification writes ONHOLD."""
+    return {"ONHOLD": "paused"}.get(info.state, info.state.lower())
 
 
 def _yes(value: bool) -> str:

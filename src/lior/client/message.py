@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import NoneType
 from typing import Any, Final
+from uuid import UUID
 
 from lior.client.formatters import AUTO, Formatter, formatter_named
 from lior.errors import IllegalPropertyValue
-from lior.message import Message, ObjectId
+from lior.message import Message, MessageSecurity, ObjectId
 
 FIELDS = frozenset(Message.__slots__) - {
     "abort_count",
@@ -24,6 +26,10 @@ FIELDS = frozenset(Message.__slots__) - {
     "soap",
     "source_queue_manager",
     "transaction",
+}
+_OPTIONAL: Final[dict[str, type]] = {"connector_type": UUID, "security": MessageSecurity}
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    name: (_OPTIONAL[name], NoneType) if name in _OPTIONAL else (type(getattr(Message(), name)),) for name in FIELDS
 }
 ALIASES = {
     "admin_queue": "administration_queue",
@@ -64,7 +70,7 @@ def build(body: Any, formatter: str | Formatter | None, properties: dict[str, An
     if type(body) is bytes and formatter is None:
         message = Message(body, negative_journaling_requested=True)
     elif isinstance(body, Message):
-        message = body.copy()
+        message = _anew(body)
     else:
         chosen = formatter_named(formatter) if isinstance(formatter, str) else formatter or AUTO
         data, body_type = chosen.encode(body)
@@ -73,10 +79,16 @@ def build(body: Any, formatter: str | Formatter | None, properties: dict[str, An
         setter = _SPECIAL.get(name)
         if setter is not None:
             setter(message, value)
-        elif name in FIELDS:
-            setattr(message, name, value)
         else:
             _set(message, name, value)
+    return message
+
+
+def _anew(body: Message) -> Message:
+    """A message to send with the content of another one, and nothing of what that went through."""
+    message = Message()
+    for name in FIELDS:
+        _set(message, name, getattr(body, name))
     return message
 
 
@@ -89,7 +101,7 @@ def _express(message: Message, value: Any) -> None:
 
 
 def _correlation(message: Message, value: Any) -> None:
-    message.correlation_id = value.to_bytes() if isinstance(value, ObjectId) else value
+    _set(message, "correlation_id", value.to_bytes() if isinstance(value, ObjectId) else value)
 
 
 _SPECIAL: Final[dict[str, Callable[[Message, Any], None]]] = {
@@ -107,4 +119,7 @@ def _set(message: Message, name: str, value: Any) -> None:
             where=name,
             remedy="settable: " + ", ".join(sorted(FIELDS | set(ALIASES) | {"recoverable", "express"})),
         )
+    if not isinstance(value, _TYPES[name]):
+        wanted = " or ".join("nothing" if kind is NoneType else kind.__name__ for kind in _TYPES[name])
+        raise IllegalPropertyValue(f"{type(value).__name__} instead of {wanted}", where=name)
     setattr(message, name, value)

@@ -5,7 +5,6 @@ step added with `then`; what undoes the change in memory when the commit fails i
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
 from lior.errors import LiorError
@@ -26,26 +25,31 @@ class Reply(Protocol):
 
 
 class Change:
-    __slots__ = ("_otherwise", "_refused", "_reply", "_then", "_value", "operations", "ordered")
+    __slots__ = ("_refused", "_reply", "_steps", "_value", "operations", "ordered")
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.ordered = False  # nothing to store, but must not overtake changes that are waiting
-        self._then: list[Callable[[], None]] = []
-        self._otherwise: list[Callable[[], None]] = []
+        # Flat triples (after the commit, after its failure, arguments): each object less here is one that the
+        # garbage collector does not look at for every message.
+        self._steps: list[Any] = []
         self._reply: Reply | None = None
         self._value: Any = None
         self._refused: Reply | None = None
 
     @property
     def has_steps(self) -> bool:
-        return bool(self._then)
+        return bool(self._steps)
 
     def then(self, step: Callable[..., None], *arguments: Any) -> None:
-        self._then.append(partial(step, *arguments))
+        self._steps += (step, None, arguments)
 
     def otherwise(self, step: Callable[..., None], *arguments: Any) -> None:
-        self._otherwise.append(partial(step, *arguments))
+        self._steps += (None, step, arguments)
+
+    def either(self, then: Callable[..., None], otherwise: Callable[..., None], *arguments: Any) -> None:
+        """One or the other, with the same arguments."""
+        self._steps += (then, otherwise, arguments)
 
     def answer(self, reply: Reply, value: Any = None) -> None:
         """After everything else: tell the caller, one way or the other."""
@@ -58,14 +62,18 @@ class Change:
 
     def finish(self) -> None:
         """The commit returned."""
-        for step in self._then:
-            step()
+        steps = self._steps
+        for at in range(0, len(steps), 3):
+            if steps[at] is not None:
+                steps[at](*steps[at + 2])
         if self._reply is not None:
             self._reply.set_result(self._value)
 
     def fail(self, error: LiorError) -> None:
         """The commit failed: undo in reverse order, answer last."""
-        for step in reversed(self._otherwise):
-            step()
+        steps = self._steps
+        for at in range(len(steps) - 3, -1, -3):
+            if steps[at + 1] is not None:
+                steps[at + 1](*steps[at + 2])
         if self._refused is not None:
             self._refused.set_exception(error)

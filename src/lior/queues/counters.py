@@ -36,6 +36,11 @@ class Counter:
         change.then(self._granted, self._asked)
         change.otherwise(self._lost)
 
+    def give_back(self, change: Change) -> None:
+        """At a clean stop: what is left of the reservation is not burnt. The 32 bits of ordinals would be
+        gone after 65536 starts."""
+        change.operations.append(PutState(COUNTER, self.name, self._last.to_bytes(16, "little")))
+
     def _granted(self, limit: int) -> None:
         self.reserved = max(self.reserved, limit)
 

@@ -118,6 +118,14 @@ class QueueManager:
         self.state = QueueManagerState.STOPPED
         self.core.emit(QueueManagerStopped(self.core.properties.identifier))
 
+    def give_back_counters(self) -> None:
+        """The last change of a clean stop, when nothing that could take a number is pending any more."""
+        if self.state is QueueManagerState.STOPPED and self.core.broken is None:
+            change = Change()
+            for counter in (self.core.lookup_ids, self.core.ordinals):
+                counter.give_back(change)
+            self.core.submit(change)
+
     def _require_ready(self) -> None:
         if self.state is not QueueManagerState.READY:
             raise ServiceNotAvailable(
@@ -144,6 +152,8 @@ class QueueManager:
         self.core.storage_failed(changes, known)
 
     def _top_up_counters(self) -> None:
+        if self.state is not QueueManagerState.READY:
+            return
         for counter in (self.core.lookup_ids, self.core.ordinals):
             if counter.wants_reservation() and self.core.broken is None:
                 change = Change()

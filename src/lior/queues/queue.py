@@ -172,7 +172,11 @@ class Queue:
         if first in self.positions:
             return self.positions[first]
         found: Position | None = None
-        for stored in store.scan(self.queue_id, first - 1, READ_AHEAD):
+        try:
+            following = store.scan(self.queue_id, first - 1, READ_AHEAD)
+        except StoreCorrupt:
+            following = []  # who gets to the damaged message learns of it; the others can still be read
+        for stored in following:
             if stored.lookup_id in self.positions or stored.lookup_id not in self.available:
                 continue
             position = self._from_store(stored)

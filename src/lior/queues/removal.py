@@ -110,7 +110,8 @@ class Removal:
 
     def _still_purged(self, position: Position) -> None:
         position.owner = None
-        self._look_again(position)
+        soon = int(self._core.clock.wall()) + 1
+        self._core.expiries.add(soon, position.queue.queue_id, position.lookup_id)
 
     def purge_reason(self, queue: Queue) -> MessageClass:
         outgoing = isinstance(queue, OutgoingQueue)
@@ -243,7 +244,8 @@ class Removal:
         self._core.submit(change)
 
     def _purge_held(self, held: list[Position]) -> None:
-        for position in held:
+        for known in held:
+            position = known.queue.positions.get(known.lookup_id, known)  # it may have been out of memory meanwhile
             if position.state is State.LOCKED:
                 position.step(Step.PURGE)
             elif position.state is State.AVAILABLE and position.lookup_id in position.queue.available:

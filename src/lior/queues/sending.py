@@ -245,8 +245,7 @@ class Sending:
         queue.staged_inserts += 1
         queue.uncommitted_bytes += position.size
         core.count_bytes(queue, position.size)
-        change.then(self._inserted, position)
-        change.otherwise(self._insert_failed, position)
+        change.either(self._inserted, self._insert_failed, position)
         return position
 
     def stage_definition(self, change: Change, queue: Queue) -> None:

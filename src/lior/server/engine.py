@@ -54,6 +54,8 @@ class Engine:
         """End waits, commit what is pending, stop the thread, close the store."""
         self.manager.stop()
         await self.settle()
+        self.manager.give_back_counters()
+        await self.settle()
         for timer in (self._timer, self._maintenance):
             if timer is not None:
                 timer.cancel()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+from lior.errors import StoreCorrupt
 from lior.names import DirectName, MachineName, QueueSuffix
 from lior.queues.definition import QueueType
 from lior.queues.manager import QueueManager
@@ -64,8 +66,9 @@ def oldest_arrival(manager: QueueManager, queue: Queue) -> float | None:
     oldest: float | None = None
     found = queue.next_visible(START, peek=False)
     while found is not None:
-        arrival = queue.position(found, manager.core.store).arrival_time
-        oldest = arrival if oldest is None else min(oldest, arrival)
+        with suppress(StoreCorrupt):  # who reads the damaged message learns of it
+            arrival = queue.position(found, manager.core.store).arrival_time
+            oldest = arrival if oldest is None else min(oldest, arrival)
         found = queue.next_visible(((found >> 56) + 1 << 56) - 1, peek=False)
     return oldest
 
