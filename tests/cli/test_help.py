@@ -41,9 +41,8 @@ def test_help_describes_the_command_and_each_option(path: tuple[str, ...], comma
     assert all(option.help for option in options(command)), [o.name for o in options(command) if not o.help]
     assert all(name in result.output for option in options(command) for name in option.opts)
     if isinstance(command, click.Group):
-        for name, member in command.commands.items():
-            assert re.search(rf"^  {re.escape(name)} +\S.*\.$", result.output, re.M), f"{name} is cut: {result.output}"
-            assert "..." not in member.get_short_help_str(60)
+        for name in command.commands:
+            assert re.search(rf"^  {re.escape(name)} +\S.*[^.]\.$", result.output, re.M), f"{name} is cut: {result.output}"
 
 
 @pytest.mark.parametrize(("path", "command"), LEAVES, ids=name_of)
@@ -71,7 +70,7 @@ def test_the_page_has_every_option_and_no_other(path: tuple[str, ...], command: 
 
 @pytest.mark.parametrize("option", sorted(SHARED))
 def test_the_page_has_the_shared_options(option: str) -> None:
-    assert f"`{option}" in PAGE.read_text(encoding="utf-8").partition("## Commands")[0]
+    assert option in PAGE.read_text(encoding="utf-8").partition("## Commands")[0]
 
 
 def test_the_page_lists_the_properties_that_can_be_set_by_name() -> None:

@@ -209,6 +209,41 @@ def test_closing_the_queue_manager_ends_what_waits_and_answers_what_is_under_way
     asyncio.run(main())
 
 
+def test_closing_does_not_wait_for_ever_for_a_change_that_stores_nothing(tmp_path: Path) -> None:
+    """A purge of an empty queue only keeps its turn."""
+
+    async def main() -> None:
+        qm = await lior.aio.open(tmp_path / "data")
+        await qm.create_queue(QUEUE)
+        purging = asyncio.ensure_future(qm.purge_queue(QUEUE))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(asyncio.gather(qm.close(), qm.close()), 10)
+        await purging
+        await asyncio.wait_for(qm.close(), 10)
+
+    asyncio.run(main())
+
+
+def test_a_close_that_is_cancelled_is_finished_all_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        qm = await lior.aio.open(tmp_path / "data")
+        await qm.create_queue(QUEUE)
+        sending = asyncio.ensure_future(qm.send(QUEUE, b"x", recoverable=True))
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(qm.close())
+        for _ in range(2):
+            await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await sending
+        await qm.close()
+        async with lior.aio.open(tmp_path / "data") as again:
+            assert (await again.queue(QUEUE)).messages == 1
+
+    asyncio.run(main())
+
+
 def test_threads_that_wait_learn_that_the_queue_manager_was_closed(tmp_path: Path) -> None:
     ended: list[BaseException] = []
     qm = lior.open(tmp_path / "data")

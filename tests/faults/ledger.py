@@ -384,8 +384,9 @@ class Ledger:
 
     def summary(self) -> str:
         fates = Counter(operation.fate for operation in self.operations.values())
-        return (f"{self.kills} kills, {len(self.operations)} operations ({fates[True]} answered, {fates[False]} refused "
-                f"or aborted, {fates[None]} unknown), {len(self.sent)} messages, {len(self.transactions)} transactions")
+        return (f"{self.kills} kills, {len(self.operations)} operations ({fates[True]} answered, "
+                f"{fates[False]} refused or aborted, {fates[None]} unknown), {len(self.sent)} messages, "
+                f"{len(self.transactions)} transactions")
 
 
 def child_environment() -> dict[str, str]:

@@ -217,15 +217,17 @@ class Workload:
             self.say(e="part", op=op, do="send", queue=queue, **about)
             return
         async with await self.qm.open_queue(queue) as q:
-            message = await self._backend.receive(q.handle, 0, transaction=identifier) if kind == "receive" else (
-                await self._peeked(q, chance))
-            if message is None:
+            if kind == "receive":
+                taken = await self._backend.receive(q.handle, 0, transaction=identifier)
+                self.say(e="part", op=op, do=kind, queue=queue, **seen(taken))
                 return
-            if kind == "move":
-                target = await self._backend.open(f"DIRECT=OS:{queue};{LATER}", 0x04, False)
-                await self._backend.move(q.handle, message.lookup_identifier, target, identifier)
-                await self._backend.close_handle(target)
-            self.say(e="part", op=op, do=kind, queue=queue, **seen(message))
+            message_there = await self._peeked(q, chance)
+            if message_there is None:
+                return
+            target = await self._backend.open(f"DIRECT=OS:{queue};{LATER}", 0x04, False)
+            await self._backend.move(q.handle, message_there.lookup_identifier, target, identifier)
+            await self._backend.close_handle(target)
+            self.say(e="part", op=op, do=kind, queue=queue, **seen(message_there))
 
     async def _parts(self, chance: Random, op: int, identifier: UUID) -> None:
         for _ in range(chance.randrange(1, 5)):
@@ -318,7 +320,8 @@ def serve() -> None:
         with os.fdopen(reader) as pipe:
             said = pipe.read().splitlines()
         _, status = os.waitpid(pid, 0)
-        print(json.dumps({"status": os.waitstatus_to_exitcode(status), "said": said, "calls": files.calls()}), flush=True)
+        answer = {"status": os.waitstatus_to_exitcode(status), "said": said, "calls": files.calls()}
+        print(json.dumps(answer), flush=True)
         files.remove()
 
 

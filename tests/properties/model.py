@@ -100,7 +100,8 @@ class Entry:
 @dataclass(eq=False)
 class Tx:
     identifier: Any
-    operations: list[list[Any]] = field(default_factory=list)  # ["send", entry, counted] ["take", entry, reason] ["move", entry, target]
+    # ["send", entry, counted], ["take", entry, reason] or ["move", entry, target]
+    operations: list[list[Any]] = field(default_factory=list)
     state: str = "active"
     stored: bool = False  # prepared, on disk
 

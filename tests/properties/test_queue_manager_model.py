@@ -288,7 +288,7 @@ class Machine(BothSides):
         if source is None:
             return
         main = source[1][0].queue.main if source[1][0].queue else None
-        if main is not None and to % 3 == 0 and len(self.descs) < 30:
+        if main is not None and main.kind == "plain" and to % 3 == 0 and len(self.descs) < 30:
             self.open(f"{main.name};s", "MOVE")
         apt = [d for d in self.descs if d[2] == "MOVE" and d[1][0].queue and d[1][0].queue.main is main]
         into = apt[to % len(apt)] if apt and to % 7 else self.pick_desc(to, "MOVE")
@@ -316,9 +316,9 @@ class Machine(BothSides):
             lambda token: self.model.reject(token, desc[1][0], found, tx[1]),
         )
 
-    @rule(pick=PICK, count=st.integers(1, 3), mode=MODE, seek=st.sampled_from(SEEKS))
-    def take_some(self, pick: int, count: int, mode: str, seek: str) -> None:
-        for number in range(count):
+    @rule(pick=PICK, times=st.integers(1, 3), mode=MODE, seek=st.sampled_from(SEEKS))
+    def take_some(self, pick: int, times: int, mode: str, seek: str) -> None:
+        for number in range(times):
             self.receive_one(pick, mode)
             self.lookup_one(pick, number, seek, False, mode, bool(pick % 2))
 
@@ -506,11 +506,11 @@ ARGUMENTS: Final[dict[str, tuple[Any, ...]]] = {
     "priority": tuple(range(8)), "life": (FOREVER, FOREVER, FOREVER, 0, 1, 4), "reach": (FOREVER, FOREVER, 0, 1, 4),
     "asked": (0, 0, 15, 14, 5, 8), "priorities": ([3], [3, 3, 7], [0, 7, 4, 4]), "tag": (0, 1, 2, 3),
     "timeout": (0, 0, 250, 3000, FOREVER), "mode": ("plain", "plain", "transaction", "two phase"), "seek": SEEKS,
-    "count": (1, 2, 3, 1000), "seconds": (0.25, 1.0, 1.0, 4.0), "really": (0, 1, 2, 3),
+    "times": (1, 2, 3), "count": (1, 2, 3, 1000), "stored": (False, False, True), "seconds": (0.25, 1.0, 1.0, 4.0), "really": (0, 1, 2, 3),
 }
 OFTEN: Final = {
-    "send": 4, "send_several": 4, "receive": 4, "take_some": 3, "lookup": 3, "move": 4, "commit": 2, "abort": 2,
-    "take_batch": 6, "finish_batch": 6, "commit_all": 4, "end_read": 2, "advance": 2, "create_again": 2,
+    "send": 4, "send_several": 4, "receive": 4, "take_some": 3, "lookup": 3, "move": 4, "commit": 3, "abort": 3,
+    "take_batch": 9, "finish_batch": 6, "fail_batch": 4, "commit_all": 2, "end_read": 3, "advance": 2, "delete": 2,
 }
 
 

@@ -247,6 +247,19 @@ def test_a_waiting_receive_whose_commit_fails_is_told_and_the_message_goes_to_th
     assert scene.engine.receive(reader, cursor=cursor).body == b"x"
 
 
+@pytest.mark.spec("DM-133")
+def test_a_message_that_a_failed_receive_gives_back_wakes_who_waits() -> None:
+    scene = Scene()
+    answers = [scene.engine.start_receive(scene.plain_reader) for _ in range(4)]  # three messages are free
+    scene.store.error = FULL
+    scene.engine.apply(scene.manager.take_pending())
+    scene.store.error = None
+    scene.engine.commit()
+    assert [failure(answer) for answer in answers[:3]] == [FULL.code] * 3
+    assert answers[3].done and answers[3].error is None and scene.plain.message_count == 3
+    scene.check_sums()
+
+
 def test_a_read_that_could_not_end_is_given_back_when_its_handle_was_closed_meanwhile() -> None:
     scene = Scene()
     answer = Answer()

@@ -187,7 +187,8 @@ def test_a_format_name_leads_to_a_path_where_no_directory_is_needed(engine: Manu
     assert path("DIRECT=HTTP://web.example/msmq/private$/q") == r"web.example\private$\q"
     assert path(own) == r"lior\private$\Q"
     assert path(own + ";JOURNAL") == r"lior\private$\Q;JOURNAL"
-    for unknown in (f"PUBLIC={OTHER}", f"PRIVATE={OTHER}\\1", f"PRIVATE={IDENTIFIER}\\00000001"):
+    foreign = f"PRIVATE={OTHER}\\{queue.private_number:08x}"
+    for unknown in (f"PUBLIC={OTHER}", foreign, f"PRIVATE={IDENTIFIER}\\00000001"):
         with pytest.raises(IllegalFormatName) as caught:
             path(unknown)
         assert caught.value.code == 0xC00E001E

@@ -118,7 +118,7 @@ def test_rights_on_the_queue_manager_survive(host: Host) -> None:
 # --- queues
 
 
-@pytest.mark.spec("DM-001", "DM-014", "DM-083")
+@pytest.mark.spec("DM-001", "DM-014", "DM-083", "MQ-152")
 def test_a_private_queue_returns_with_everything_it_was_created_with(host: Host) -> None:
     before = host.engine.create(r".\PRIVATE$\Orders", **EVERYTHING)
     host.engine.advance(50)

@@ -137,7 +137,7 @@ def list_outgoing(session: Session) -> None:
     session.out.table(("DESTINATION", "STATE", "MESSAGES", "SIZE"), rows)
 
 
-@outgoing.command()
+@outgoing.command(short_help="Show the outgoing queue to a destination.")
 @click.argument("destination")
 @connected
 def show(session: Session, destination: str) -> None:
@@ -151,7 +151,7 @@ def show(session: Session, destination: str) -> None:
         session.out.fields(queue_fields(info))
 
 
-@outgoing.command()
+@outgoing.command(short_help="Send nothing to a destination until it is resumed.")
 @click.argument("destination")
 @connected
 def pause(session: Session, destination: str) -> None:
@@ -265,7 +265,7 @@ def rights(mask: int) -> list[str]:
     return [right.name.lower() for right in named if right.name] + ([f"0x{rest:X}"] if rest else [])
 
 
-@security.command(name="set")
+@security.command(name="set", short_help="Change owner and rights of a queue.")
 @click.argument("name", metavar="QUEUE")
 @click.argument("sddl", metavar="SDDL")
 @connected

@@ -132,7 +132,7 @@ def set_(session: Session, name: str, **options: Any) -> None:
     session.out.done(f"changed {info.path}", **queue_json(info))
 
 
-@queue.command()
+@queue.command(short_help="Delete a queue with every message in it.")
 @click.argument("name")
 @yes_option
 @connected

@@ -45,7 +45,7 @@ def trigger() -> None:
     """
 
 
-@trigger.command()
+@trigger.command(short_help="Read a file of triggers and show them.")
 @click.argument("file", type=FILE)
 @offline
 def check(out: Output, file: str) -> None:
@@ -138,7 +138,7 @@ async def until_done_or_told(runner: TriggerRunner, once: bool) -> None:
         await asyncio.gather(*work, return_exceptions=True)
 
 
-@trigger.command()
+@trigger.command(short_help="Show which rules match the messages there are now.")
 @click.argument("file", type=FILE)
 @click.option("--queue", "name", metavar="QUEUE", help="Only the triggers of this queue.")
 @connected

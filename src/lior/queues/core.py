@@ -117,10 +117,6 @@ class Core:
         self.next_queue_id += 1
         return queue_id
 
-    def lookup_id(self, priority: int, change: Change) -> int:
-        """(7 - priority) in the high byte, then the counter: ids grow along the queue (DM-101)."""
-        return (7 - priority) << 56 | self.lookup_ids.next(change)
-
     # Quotas: bytes are added when a message is staged and taken off when it is gone
 
     def has_room(self, queue: Queue, size: int) -> bool:

@@ -84,7 +84,10 @@ class QueueManager:
     # Life
 
     def start(self, outcomes: TransactionOutcomes | None = None) -> None:
-        """[MS-MQDMPR] 3.1.3: load, decide what can be decided, expire what is overdue; then serve."""
+        """[MS-MQDMPR] 3.1.3: load, decide what can be decided, expire what is overdue; then serve. Once:
+        a queue manager that was stopped is not started again, its store belongs to a new one."""
+        if self.state is not QueueManagerState.STOPPED or self.core.queues:
+            raise ServiceNotAvailable("this queue manager was started before", remedy="open the data anew")
         self.state = QueueManagerState.INITIALIZING
         load(self.core, self.transactions, self.sending)
         for transaction in self.transactions.in_doubt():

@@ -40,6 +40,7 @@ class Engine:
         self._maintenance: asyncio.TimerHandle | None = None
         self._disk_checked = 0.0
         self._quiet: asyncio.Future[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         manager.core.wake = self._wake
 
     async def start(self, outcomes: TransactionOutcomes | None = None) -> None:
@@ -51,7 +52,13 @@ class Engine:
             raise self.manager.core.broken
 
     async def close(self) -> None:
-        """End waits, commit what is pending, stop the thread, close the store."""
+        """End waits, commit what is pending, stop the thread, close the store. Once begun it is finished,
+        however often it is called and whether or not its callers wait for the end."""
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         self.manager.stop()
         await self.settle()
         self.manager.give_back_counters()
@@ -92,6 +99,7 @@ class Engine:
         self._turn_planned = False
         self._hand_over(self.manager.take_pending())
         self._arm_timer()
+        self._say_quiet()
 
     def _hand_over(self, changes: list[Change], *, alone: bool = False) -> None:
         if not changes:
@@ -128,6 +136,9 @@ class Engine:
         if self.manager.core.pending:
             self._wake()
         self._arm_timer()
+        self._say_quiet()
+
+    def _say_quiet(self) -> None:
         if self._quiet is not None and not self._under_way and not self.manager.core.pending:
             self._quiet.set_result(None)
             self._quiet = None
@@ -202,6 +213,7 @@ class Engine:
         self.manager.tick()
         self._hand_over(self.manager.take_pending())
         self._arm_timer()
+        self._say_quiet()
 
     # Calls
 

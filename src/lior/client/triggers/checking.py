@@ -19,8 +19,9 @@ def shown(value: object) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """A remedy that names the word that was probably meant, and all that there are."""
     words = list(known)
-    near = difflib.get_close_matches(word[:SHOWN].lower(), words, n=1, cutoff=0.5)
-    choice = f"did you mean {near[0]!r}? " if near else ""
+    folded = {each.lower(): each for each in words}
+    near = difflib.get_close_matches(word[:SHOWN].lower(), folded, n=1, cutoff=0.5)
+    choice = f"did you mean {folded[near[0]]!r}? " if near else ""
     return f"{choice}There are {', '.join(words)}"
 
 

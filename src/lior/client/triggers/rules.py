@@ -193,13 +193,13 @@ class Http:
             port = parts.port
         except ValueError as error:
             raise BadConfiguration(f"{shown(self.url)}: {error}", where="url", remedy=remedy) from None
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-            raise BadConfiguration(f"{shown(self.url)} cannot be called", where="url", remedy=remedy)
         if parts.username is not None or parts.password is not None:
             raise BadConfiguration(
                 "it holds a user name or password, which logs would show", where="url",
                 remedy='put them into headers: { Authorization = "..." }',
             )  # fmt: skip
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+            raise BadConfiguration(f"{shown(self.url)} cannot be called", where="url", remedy=remedy)
         if parts.fragment or not re.fullmatch(r"[!#$%&'()*+,\-./:;=?@\[\]_~0-9A-Za-z]+", self.url):
             raise BadConfiguration(
                 f"{shown(self.url)} has characters that are not for URLs", where="url",
