@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import os
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -31,7 +30,6 @@ from lior.errors import (
     MessageTooLarge,
     QueueExists,
     QueueNotFound,
-    ServiceNotAvailable,
     StoreCorrupt,
     StoreForeign,
     StoreInUse,
@@ -42,7 +40,7 @@ from lior.errors import (
     UnsupportedFormatNameOperation,
 )
 from lior.message import Message, MessageSecurity
-from lior.testing.faulty_files import FaultyFiles
+from lior.testing.faulty_files import preloaded
 
 QUEUE = r".\private$\orders"
 LEDGER = r".\private$\ledger"
@@ -485,8 +483,6 @@ BREAKS = """
 def test_a_store_that_breaks_tells_everybody_once_and_loses_nothing(data: Path, at: int) -> None:
     """All that wait get the error, what comes later is refused with a remedy, and the next start finds every
     acknowledged message."""
-    from lior.testing.faulty_files import preloaded
-
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(BREAKS), str(data), str(at), str(errno.EIO)],
                           env=preloaded(child_environment()), capture_output=True, text=True, timeout=60)
     report = json.loads(done.stdout)

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import lior.aio
@@ -289,30 +289,33 @@ class Ledger:
                 self.fault(f"{body} was received {times} times")
         unexplained = Counter[str]()
         for body, sent in self.sent.items():
-            if sent.queue == BIN:
+            if sent.queue == BIN or sent.express:  # _compare_bin; _saw watches that no express one comes back
                 continue
-            found = places.get(body, [])
-            kinds = [kind for kind, *_ in found]
-            where = ", ".join(path for _, path, _ in found) or "nowhere"
-            fate = self.operations[sent.op].fate
-            if sent.express:
-                continue  # _saw watches that none comes back
-            if len(found) > 1:
-                self.fault(f"{body} is there {len(found)} times: {where}")
-            if fate is True and not found:
-                self.fault(f"{body} was acknowledged and is nowhere (sent to {sent.queue} in run {sent.run})")
-            if fate is False and found:
-                self.fault(f"{body} was never committed and is in {where}")
-            if taken[body] and kinds != [JOURNAL]:
-                self.fault(f"{body} was received and is in {where}, not in the journal")
+            self._compare_message(sent, places.get(body, []), received=bool(taken[body]))
+            kinds = [kind for kind, *_ in places.get(body, ())]
             if JOURNAL in kinds and not taken[body] and not maybe_taken[body]:
                 unexplained[sent.queue] += 1
-            if DEAD in kinds and not sent.expires:
-                self.fault(f"{body} is a dead letter")
-            if DEAD in kinds and found[0][2].failure_reason != MessageClass.NACK_RECEIVE_TIMEOUT:
-                self.fault(f"{body} is a dead letter for the reason {found[0][2].failure_reason:#x}")
         self._compare_transactions(places, taken, maybe_taken, unexplained)
         self._compare_journals(unexplained)
+
+    def _compare_message(
+        self, sent: Sent, found: list[tuple[str, str, ReceivedMessage]], *, received: bool
+    ) -> None:
+        body, kinds = sent.body, [kind for kind, *_ in found]
+        where = ", ".join(path for _, path, _ in found) or "nowhere"
+        fate = self.operations[sent.op].fate
+        if len(found) > 1:
+            self.fault(f"{body} is there {len(found)} times: {where}")
+        if fate is True and not found:
+            self.fault(f"{body} was acknowledged and is nowhere (sent to {sent.queue} in run {sent.run})")
+        if fate is False and found:
+            self.fault(f"{body} was never committed and is in {where}")
+        if received and kinds != [JOURNAL]:
+            self.fault(f"{body} was received and is in {where}, not in the journal")
+        if DEAD in kinds and not sent.expires:
+            self.fault(f"{body} is a dead letter")
+        if DEAD in kinds and found[0][2].failure_reason != MessageClass.NACK_RECEIVE_TIMEOUT:
+            self.fault(f"{body} is a dead letter for the reason {found[0][2].failure_reason:#x}")
 
     def _compare_journals(self, unexplained: Counter[str]) -> None:
         """A journal copy that nobody was told of can only be of a receive that was under way at a death."""

@@ -49,9 +49,22 @@ class Runner:
         self.loop.call_soon_threadsafe(waiter.start, function, arguments, options)
         return waiter.result()
 
-    def stop(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
+    def stop(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
+        """End the loop, but not before what a Ctrl-C cancelled has cleaned up after itself, and `last`."""
+        ending: list[asyncio.Task[None]] = []  # the loop holds tasks only weakly
+        self.loop.call_soon_threadsafe(lambda: ending.append(self.loop.create_task(self._end(last))))
         self._thread.join()
+
+    async def _end(self, last: Callable[[], Awaitable[None]] | None) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        try:
+            if last is not None:
+                await last()
+        finally:
+            self.loop.stop()
 
 
 class _Waiter(Generic[T]):
@@ -107,10 +120,20 @@ class QueueManager:
 
     @classmethod
     def start(cls, opening: Callable[[], Coroutine[Any, Any, aio.QueueManager]], runner: Runner) -> QueueManager:
+        opened: list[aio.QueueManager] = []
+
+        async def keep() -> aio.QueueManager:
+            opened.append(await opening())
+            return opened[0]
+
+        async def close() -> None:
+            for manager in opened:  # open, but the caller was interrupted before he had it
+                await manager.close()
+
         try:
-            return cls(runner, runner.call(opening))
+            return cls(runner, runner.call(keep))
         except BaseException:
-            runner.stop()
+            runner.stop(close)
             raise
 
     def __enter__(self) -> QueueManager:

@@ -84,7 +84,7 @@ class Header:
             return self._pack(*self._values(self))
         except struct.error as error:
             raise InvalidParameter(f"a value does not fit its field: {error}", where=type(self).__name__,
-                                   remedy="numbers are unsigned and as wide as [MS-MQMQ] 2.2.19 and 2.2.20 say") from None
+                                   remedy="numbers are unsigned, as wide as [MS-MQMQ] 2.2.19 says") from None
 
 
 def _cut(cls: type[Header], at: int, end: int) -> Malformed:
