@@ -32,15 +32,10 @@ PROPERTIES = list(properties_of(Message(), "t", "r", "q"))
 
 def _label(data: bytes) -> str:
     """Text as a packet may hold it, halves of surrogate pairs included."""
-    return data[: len(data) // 2 * 2].decode("utf-16-le", "surrogatepass") if _is_paired(data) else data.decode("latin-1")
-
-
-def _is_paired(data: bytes) -> bool:
     try:
-        data[: len(data) // 2 * 2].decode("utf-16-le", "surrogatepass")
+        return data[: len(data) // 2 * 2].decode("utf-16-le", "surrogatepass")
     except UnicodeDecodeError:
-        return False
-    return True
+        return data.decode("latin-1")
 
 
 if __name__ == "__main__":

@@ -57,9 +57,8 @@ def records(result: Result) -> list[dict[str, Any]]:
 def process(data: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
     """A real `lior`."""
     environment = {**os.environ, "LIOR_DATA": str(data), "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
-    return subprocess.Popen([sys.executable, "-m", "lior.cli.main", *arguments], env=environment, text=True,
-                            stdin=options.pop("stdin", subprocess.DEVNULL), stdout=options.pop("stdout", subprocess.PIPE),
-                            stderr=options.pop("stderr", subprocess.PIPE), **options)  # fmt: skip
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    return subprocess.Popen([sys.executable, "-m", "lior.cli.main", *arguments], env=environment, text=True, **streams)
 
 
 def finished(running: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:

@@ -42,7 +42,8 @@ def test_help_describes_the_command_and_each_option(path: tuple[str, ...], comma
     assert all(name in result.output for option in options(command) for name in option.opts)
     if isinstance(command, click.Group):
         for name in command.commands:
-            assert re.search(rf"^  {re.escape(name)} +\S.*[^.]\.$", result.output, re.M), f"{name} is cut: {result.output}"
+            line = rf"^  {re.escape(name)} +\S.*[^.]\.$"
+            assert re.search(line, result.output, re.M), f"{name} is cut: {result.output}"
 
 
 @pytest.mark.parametrize(("path", "command"), LEAVES, ids=name_of)

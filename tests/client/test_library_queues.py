@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_recoverable_messages_survive_a_restart_and_express_ones_do_not(data: Pa
     with lior.open(data) as qm:
         qm.create_queue(ORDERS)
         qm.send(ORDERS, b"express", express=True)
-        properties = {"label": "l", "extension": b"e", "priority": 5, "app_tag": 8}
+        properties: dict[str, Any] = {"label": "l", "extension": b"e", "priority": 5, "app_tag": 8}
         recoverable = qm.send(ORDERS, b"recoverable", recoverable=True, **properties)
         for express in (True, False):
             qm.send(r"DIRECT=OS:elsewhere.example\private$\x", b"far", express=express)

@@ -63,7 +63,8 @@ def rule(action: Command | Http, name: str = "r", when: Conditions | None = None
 
 
 def trigger(mode: str, *rules: Rule, **options: Any) -> Trigger:
-    return Trigger(**{"name": "t", "queue": ORDERS, "mode": mode, "rules": rules, "retry_delay": 0.01} | options)
+    values: dict[str, Any] = {"name": "t", "queue": ORDERS, "mode": mode, "rules": rules, "retry_delay": 0.01}
+    return Trigger(**values | options)
 
 
 async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
@@ -104,7 +105,7 @@ def web_server() -> Iterator[WebServer]:
                 self.wfile.write(b".")
                 self.wfile.flush()
 
-        do_PUT = do_POST
+        do_PUT = do_POST  # noqa: N815
 
         def log_message(self, *_: Any) -> None:
             pass

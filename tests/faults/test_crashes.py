@@ -28,7 +28,8 @@ def storm(directory: Path, seed: int, kills: int) -> Ledger:
     asyncio.run(ledger.inspect(directory))
     print(f"seed {seed}: {ledger.summary()}")
     assert not ledger.faults, "\n".join([f"seed {seed}: {len(ledger.faults)} faults", *ledger.faults[:20]])
-    assert examine(directory).healthy
+    report = examine(directory)
+    assert report.healthy, "\n".join(map(str, report.findings))
     return ledger
 
 

@@ -16,7 +16,7 @@ from lior.queues.queue import Queue
 from lior.queues.reading import TwoPhaseRead
 from lior.store.memory import MemoryStore
 from lior.testing.engine import Answer, ManualEngine
-from tests.properties.model import FOREVER, Entry, Q, Refused
+from tests.properties.model import FOREVER, Entry, Op, Q, Refused
 from tests.properties.model_calls import Curs, Desc, ModelManager, Tx
 
 OUT: Final = r"DIRECT=OS:elsewhere\private$\x"
@@ -125,12 +125,20 @@ class BothSides(RuleBasedStateMachine):
         chosen = here if pick % 5 and here else anywhere
         return chosen[pick % len(chosen)] if chosen else None
 
+    def align(self) -> None:
+        """A subqueue that became empty is forgotten in a change of its own, of which the lists know nothing."""
+        for at, change in enumerate(self.core.pending):
+            forgets = [type(operation).__name__ for operation in change.operations] == ["DeleteQueue"]
+            if forgets and not change.has_steps and (at >= len(self.model.pending) or self.model.pending[at].actions):
+                self.model.pending.insert(at, Op([], True))
+
     # What must hold after every step
 
     @invariant()
     def agree(self) -> None:
         BothSides.steps += 1
         self.check_answers()
+        self.align()
         assert len(self.core.pending) == len(self.model.pending), "changes that wait for the store"
         assert len(self.batch) == len(self.model.flight)
         for queue in self.core.queues.values():

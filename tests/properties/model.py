@@ -180,7 +180,8 @@ class Model:
         return sorted((e for e in self.entries if e.queue is queue and e.state in states), key=lambda e: e.place)
 
     def sends_of(self, queue: Q) -> list[Entry]:
-        return [o[1] for t in self.transactions for o in t.operations if o[0] == "send" and o[2] and o[1].queue is queue]
+        sends = [o[1] for t in self.transactions for o in t.operations if o[0] == "send" and o[2]]
+        return [entry for entry in sends if entry.queue is queue]
 
     def total(self, queue: Q) -> int:
         return sum(e.size for e in self.of(queue, "available", "held"))

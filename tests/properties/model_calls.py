@@ -156,6 +156,7 @@ class ModelManager(Model):
                two_phase: bool, allow_peek: bool) -> None:
         queue = self.live(desc)
         self.check_tx(queue, tx)
+        entry = self.same(queue, entry)
         seen = self.visible(queue, peek)
         known = entry is not None and entry in self.of(queue, "available", "held")
         if action == "first":
@@ -229,13 +230,19 @@ class ModelManager(Model):
 
     # Moving and rejecting
 
+    def same(self, queue: Q, entry: Entry | None) -> Entry | None:
+        """The message that has the lookup id in this queue; while it moves, two queues know the id."""
+        found = [e for e in self.of(queue, "available", "held") if entry is not None and e.lookup_id == entry.lookup_id]
+        return found[0] if found else None
+
     def move(self, token: int, source: Desc, entry: Entry | None, target: Desc, tx: Tx | None) -> None:
         here, there = self.live(source), self.live(target)
         if here.main is not there.main or here.system or there.system or here is there:
             raise Refused("UnsupportedOperation")
         if tx is not None and not here.transactional and not here.main.transactional:
             raise Refused("TransactionUsage")
-        if entry is None or entry not in self.of(here, "available"):
+        entry = self.same(here, entry)
+        if entry is None or entry.state != "available":
             raise Refused("MessageNotFound")
         if tx is not None:
             tx.operations.append(["move", entry, there])
@@ -249,7 +256,8 @@ class ModelManager(Model):
 
     def reject(self, token: int, desc: Desc, entry: Entry | None, tx: Tx) -> None:
         queue = self.live(desc)
-        if entry is None or entry not in self.of(queue, "available", "held"):
+        entry = self.same(queue, entry)
+        if entry is None:
             raise Refused("MessageNotFound")
         for operation in tx.operations:
             if operation[0] == "take" and operation[1] is entry:
@@ -271,18 +279,42 @@ class ModelManager(Model):
     def prepare(self, token: int, tx: Tx) -> None:
         if tx.state != "active":
             raise Refused("TransactionSequence")
-        tx.state = "prepared"
+        tx.state = "preparing"
         self.give_up([w for w in self.waits if w.tx is tx], "OperationCancelled")
         self.submit(Op([("prepared", tx), ("tell", token, "done")], True))
 
     def do_prepared(self, tx: Tx) -> None:
-        tx.stored = True
+        tx.stored, tx.state = True, "prepared"
 
     def undo_prepared(self, tx: Tx) -> None:
-        tx.state = "active"
+        if tx.state == "ending":
+            self.undo_begin_end(tx, "active")
+        else:
+            tx.state = "active"
+
+    def decide_later(self, token: int, tx: Tx, call: str) -> bool:
+        """True while nobody knows whether the preparation gets to the disk."""
+        if tx.state == "preparing":
+            self.submit(Op([("decide", token, tx, call)], True))
+        return tx.state == "preparing"
+
+    def do_decide(self, token: int, tx: Tx, call: str) -> None:
+        try:
+            getattr(self, call)(token, tx)
+        except Refused as error:
+            self.do_tell(token, "error", str(error))
+
+    def undo_decide(self, token: int, tx: Tx, call: str) -> None:
+        if tx.state == "preparing":
+            tx.state = "ending"
+        elif tx.state == "active":
+            self.undo_begin_end(tx, "active")
+        self.undo_tell(token)
 
     def commit(self, token: int, tx: Tx) -> None:
         self.open_tx(tx)
+        if self.decide_later(token, tx, "commit"):
+            return
         self.give_up([w for w in self.waits if w.tx is tx], "OperationCancelled")
         op = Op([("begin_end", tx, tx.state)], tx.state == "prepared")
         tx.state = "ending"
@@ -334,6 +366,8 @@ class ModelManager(Model):
 
     def abort(self, token: int, tx: Tx) -> None:
         self.open_tx(tx)
+        if self.decide_later(token, tx, "abort"):
+            return
         self.give_up([w for w in self.waits if w.tx is tx], "OperationCancelled")
         op = Op([("begin_end", tx, tx.state)], tx.state == "prepared")
         tx.state = "ending"
@@ -351,10 +385,10 @@ class ModelManager(Model):
         op.actions.append(("counted", entry, not entry.purged))
         queue, limit = entry.queue, entry.queue.main.max_aborts
         poison = None if queue.main.deleted else self.subqueue(queue.main, "poison")
-        if limit is not None and not queue.system and not entry.purged and entry.aborts > limit and poison:
-            if poison is not queue:
-                self.move_in(op, entry, poison)
-                return
+        poisoned = limit is not None and not queue.system and not entry.purged and entry.aborts > limit
+        if poisoned and poison is not None and poison is not queue:
+            self.move_in(op, entry, poison)
+            return
         op.waits_for_store |= entry.durable and not entry.purged
         op.actions.append(("release", entry, tx))
 
@@ -486,7 +520,7 @@ class ModelManager(Model):
         self.submit(op)
 
     def do_pause(self, hold: bool) -> None:
-        self.paused_on_disk = hold
+        self.paused = self.paused_on_disk = hold
 
     def undo_pause(self, hold: bool) -> None:
         self.paused = not hold
@@ -506,9 +540,9 @@ class ModelManager(Model):
 
     def crash(self, flight_is_stored: bool) -> None:
         """What is on disk is there, no more; prepared transactions hold again what they held."""
-        self.restore_leaving(self.pending if flight_is_stored else self.flight + self.pending)
         for op in self.flight if flight_is_stored else ():
             self.finish(op)
+        self.restore_leaving(self.pending if flight_is_stored else self.flight + self.pending)
         self.pending, self.flight, self.waits, self.reads, self.outcomes, self.descs = [], [], [], [], {}, []
         self.leaving.clear()
         self.entries = [e for e in self.entries if e.durable and e.state not in ("staged", "gone")]

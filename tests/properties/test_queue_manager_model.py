@@ -340,7 +340,8 @@ class Machine(BothSides):
     @rule(hold=st.booleans())
     def pause_or_resume(self, hold: bool) -> None:
         queue = self.find(OUT)
-        if queue is None:
+        under_way = any(a[0] == "pause" for op in self.model.flight + self.model.pending for a in op.actions)
+        if queue is None or under_way:
             return
         administration = self.engine.manager.administration
         act = administration.pause if hold else administration.resume
@@ -418,6 +419,7 @@ class Machine(BothSides):
             if not self.batch:
                 self.take_batch(1000, False)
             self.finish_batch()
+            self.align()
             assert len(self.core.pending) == len(self.model.pending)
 
     @rule(seconds=st.sampled_from((0.25, 1.0, 1.0, 4.0)))
@@ -447,7 +449,7 @@ class Machine(BothSides):
         self.answers.clear()
         old = self.engine
         old.store = self.reopen_store()
-        self.engine = old.restart(cache_bytes=self.cache_bytes)
+        self.engine = old.restart(cache_bytes=self.cache_bytes, seed=self.last_token)
         self.txs = [t for t in self.txs if t[1] in self.model.transactions]
         assert set(self.core.transactions) == {t[0] for t in self.txs}
         self.learn_numbers()

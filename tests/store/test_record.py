@@ -3,6 +3,7 @@
 import struct
 import zlib
 from dataclasses import fields
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from lior.errors import InvalidParameter, LiorError, StoreCorrupt, StoreVersion
 from lior.message import Message, MessageSecurity, MessageSoap, MessageTransaction, ObjectId
+from lior.store import record
 from lior.store.record import decode, encode
 from tests.store.messages import GUID_1, full_message
 
@@ -175,3 +177,25 @@ def test_any_bytes_read_or_end_in_a_typed_error(data: bytes, sealed: bool) -> No
         return
     if message.sent_time == message.sent_time:  # a NaN equals nothing
         assert decode(encode(message), b"") == message
+
+
+@pytest.mark.parametrize("changes", [
+    {},
+    {"label": "order 1001 €"},
+    {"label": "x" * 249, "delivery_guarantee": 1, "negative_journaling_requested": True},
+    {"destination_queue": "DIRECT=OS:" + "h" * 250 + r"\private$\q"},
+    {"sent_time": 0.0},
+    {"source_queue_manager": UUID(int=7)},
+    {"priority": 5},
+    {"correlation_id": bytes(range(20))},
+    {"tracing_queue": UUID(int=9)},
+    {"identifier": None},
+])  # fmt: skip
+def test_a_usual_message_has_the_same_bytes_by_the_short_way_and_the_long_one(changes: dict[str, Any]) -> None:
+    usual = {"identifier": ObjectId(UUID(int=5), 77), "source_queue_manager": UUID(int=5), "sent_time": 1.7e9}
+    message = Message(b"body", **{**usual, **changes})
+    short = record._encode_usual(message)
+    assert short is None or short == record._encode_fields(message)
+    assert (short is None) is any(name in changes for name in ("priority", "correlation_id", "tracing_queue")) or (
+        changes in ({"sent_time": 0.0}, {"identifier": None}) or message.source_queue_manager.int == 0
+    )

@@ -176,8 +176,8 @@ def replay(session: Session, wanted: Filter, everything: bool, destination: str 
     """
     wanted.require_choice(everything)
     failures = 0
-    times: dict[str, Any] = {name: value for name, value in (("time_to_be_received", ttbr), ("time_to_reach_queue", ttrq))
-             if value is not None}  # fmt: skip
+    given = {"time_to_be_received": ttbr, "time_to_reach_queue": ttrq}
+    times = {name: value for name, value in given.items() if value is not None}
     with session.open() as manager:
         found = wanted.find(manager)
         with progress("replaying", len(found)) as advance:
@@ -207,7 +207,9 @@ def report_replay(session: Session, letter: DeadLetter, target: str, identifier:
         session.out.line(f"{lookup} -> {target}")
 
 
-def resend(manager: lior.QueueManager, letter: DeadLetter, destination: str, times: dict[str, Any]) -> lior.ObjectId:
+def resend(
+    manager: lior.QueueManager, letter: DeadLetter, destination: str, times: dict[str, Any]
+) -> lior.ObjectId:
     """Send the message, and remove the dead letter together with that or after it."""
     message = replace(fresh(letter.message), **times)
     lookup = letter.message.lookup_identifier

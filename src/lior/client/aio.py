@@ -175,7 +175,7 @@ class QueueManager:
         if access not in ACCESS:
             raise ValueError(f"access is one of {', '.join(ACCESS)}")
         full = format_name(name)
-        return Queue(self, full, await self.backend.open(full, ACCESS[access], exclusive))
+        return Queue(self, full, await self.backend.open(full, ACCESS[access], exclusive), access)
 
     def transaction(self) -> Transaction:
         """`async with qm.transaction() as tx:` commits at the end, aborts on an exception."""
@@ -260,11 +260,12 @@ class QueueManager:
 class Queue:
     """An open queue."""
 
-    def __init__(self, manager: QueueManager, name: str, handle: Any) -> None:
+    def __init__(self, manager: QueueManager, name: str, handle: Any, access: str) -> None:
         self._manager = manager
         self._backend = manager.backend
         self.format_name = name
         self._handle: Any = handle
+        self._transactional = access == "send" and self._backend.is_transactional(handle)
 
     async def __aenter__(self) -> Queue:
         return self
@@ -297,10 +298,9 @@ class Queue:
     ) -> ObjectId:
         """As `QueueManager.send`, to the queue that was opened with access "send"."""
         message = build(body, formatter, properties)
-        handle = self.handle
-        if transaction is None and transactional is None and not self._backend.is_transactional(handle):
-            return await self._backend.send(handle, message, None)
-        return await self._manager._send(handle, message, transaction, transactional)
+        if transaction is None and not (self._transactional if transactional is None else transactional):
+            return await self._backend.send(self.handle, message, None)
+        return await self._manager._send(self.handle, message, transaction, transactional)
 
     async def receive(
         self, timeout: float | None = None, *, transaction: Transaction | None = None

@@ -334,10 +334,16 @@ class Administration:
         if queue.change_state(state):
             change.operations.append(queue.definition())
             change.then(queue.mark_persisted)
+            change.then(self._held, queue, state)
             change.then(self._core.emit, OutgoingStateChanged(queue, state.value))
             change.otherwise(setattr, queue, "state", before)
         change.answer(reply)
         self._core.submit(change)
+
+    def _held(self, queue: OutgoingQueue, state: OutgoingState) -> None:
+        """As stored, although an earlier change may have failed meanwhile and taken its state back."""
+        if OutgoingState.ON_HOLD in (queue.state, state):
+            queue.state = state
 
 
 def make_journal(core: Core, queue: Queue) -> Queue:

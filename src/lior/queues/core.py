@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
 from lior.errors import InsufficientResources, LiorError, ServiceNotAvailable, StoreUnusable
@@ -21,6 +21,12 @@ from lior.queues.waiting import Waits
 
 if TYPE_CHECKING:
     from lior.queues.transaction import Transaction
+
+
+# So many pending changes are offered to an idle writer at once instead of at the end of the loop's turn. Senders
+# that all wait for one commit otherwise stay in step for ever: the disk rests while they run, and they while it
+# works. In two groups, one runs while the other's commit does.
+EAGER: Final = 32
 
 
 class Clock(Protocol):
@@ -69,6 +75,7 @@ class Core:
         self.broken: LiorError | None = None  # set for good when durability can no longer be promised
         self.pending: list[Change] = []
         self.wake: Callable[[], None] = _nothing  # the engine's: something is pending or due
+        self.hurry: Callable[[], None] = _nothing  # the engine's: enough is pending for a commit of its own
         self.listeners: list[Callable[[Event], None]] = []
 
     # Changes
@@ -79,8 +86,11 @@ class Core:
             change.fail(self.broken)
         elif change.operations or change.ordered:
             self.pending.append(change)
-            if len(self.pending) == 1:
+            count = len(self.pending)
+            if count == 1:
                 self.wake()
+            elif count == EAGER:
+                self.hurry()
         else:
             change.finish()
 

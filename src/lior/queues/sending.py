@@ -103,7 +103,8 @@ class Sending:
         message.identifier = ObjectId(source, core.ordinals.next(change))
         message.source_queue_manager = source
         message.sent_time = core.clock.wall()
-        message.failure_reason, message.failed_destination = 0, ""  # of a dead letter that is sent again
+        if message.failed_destination:  # a dead letter or a journal copy that is sent again
+            message.failure_reason, message.failed_destination = 0, ""
 
     def _stage_send(
         self,
@@ -206,15 +207,17 @@ class Sending:
         if isinstance(queue, OutgoingQueue):
             self.stage_insert(change, queue, message)
             return
-        end = time_to_be_received_end(message)
-        if end and end <= self._core.clock.wall():
+        if message.time_to_be_received != INFINITE and self._has_expired(message):
             self.expire(change, queue, message)
             return
         self.stage_insert(change, queue, message)
-        if wants_acknowledgement(message, MessageClass.ACK_REACH_QUEUE):
+        if message.administration_queue and wants_acknowledgement(message, MessageClass.ACK_REACH_QUEUE):
             self.stage_acknowledgement(change, message, MessageClass.ACK_REACH_QUEUE)
         if message.positive_journaling_requested and self._is_source(message):
             self.stage_journal_copy(change, message)
+
+    def _has_expired(self, message: Message) -> bool:
+        return time_to_be_received_end(message) <= self._core.clock.wall()
 
     def _is_source(self, message: Message) -> bool:
         return message.source_queue_manager == self._core.properties.identifier

@@ -13,6 +13,7 @@ from lior.queues.queue import Queue
 
 class TransactionState(Enum):
     ACTIVE = "active"
+    PREPARING = "being prepared"  # not on disk yet
     PREPARED = "prepared"
     ENDING = "ending"  # its commit or abort is under way
     ENDED = "ended"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from lior.errors import InvalidParameter, StoreCorrupt, TransactionSequence
+from lior.errors import InvalidParameter, LiorError, StoreCorrupt, TransactionSequence
 from lior.message import NULL_GUID, MessageClass, MessageTransaction
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueProperties, QueueType
+from lior.queues.expiry import in_transit_end, time_to_be_received_end
 from lior.queues.moving import Moving
+from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteMessage, DeleteState, MoveMessage, PutMessage, PutState, SetCounts
 from lior.queues.position import Position, State
 from lior.queues.queue import Queue
@@ -69,6 +71,9 @@ class Transactions:
         """Everything of the transaction becomes durable and visible together (DM-074)."""
         self._core.require_service()
         transaction = self.find(identifier)
+        if transaction.state is TransactionState.PREPARING:
+            self._decide_later(self.commit, transaction, reply)
+            return
         prepared = transaction.state is TransactionState.PREPARED
         transaction.state = TransactionState.ENDING
         self._reading.cancel_of_transaction(transaction)
@@ -142,6 +147,9 @@ class Transactions:
     def abort(self, identifier: UUID, reply: Reply) -> None:
         """Received and moved messages return to their place, with one more abort counted; sends vanish."""
         transaction = self.find(identifier)
+        if transaction.state is TransactionState.PREPARING:
+            self._decide_later(self.abort, transaction, reply)
+            return
         prepared = transaction.state is TransactionState.PREPARED
         transaction.state = TransactionState.ENDING
         self._reading.cancel_of_transaction(transaction)
@@ -193,20 +201,52 @@ class Transactions:
 
     # Two phases and recovery
 
+    def _decide_later(self, call: Callable[[UUID, Reply], None], transaction: Transaction, reply: Reply) -> None:
+        """What a commit or an abort stores depends on whether the preparation gets to the disk: wait for it."""
+        change = Change()
+        change.ordered = True
+        change.then(self._decide, call, transaction, reply)
+        change.otherwise(self._not_decided, transaction)
+        change.refuse(reply)
+        self._core.submit(change)
+
+    def _decide(self, call: Callable[[UUID, Reply], None], transaction: Transaction, reply: Reply) -> None:
+        try:
+            call(transaction.identifier, reply)
+        except LiorError as error:  # another decision came first
+            reply.set_exception(error)
+
+    def _not_decided(self, transaction: Transaction) -> None:
+        """As when the end itself could not be stored: in doubt if prepared, else over."""
+        if transaction.state is TransactionState.PREPARING:
+            transaction.state = TransactionState.ENDING  # fails in the same batch, after this
+        elif transaction.state is TransactionState.ACTIVE:
+            self._abort_unsaved(transaction)
+
+    def _prepared(self, transaction: Transaction) -> None:
+        transaction.state = TransactionState.PREPARED
+
+    def _not_prepared(self, transaction: Transaction) -> None:
+        if transaction.state is TransactionState.ENDING:
+            self._abort_unsaved(transaction)
+        else:
+            transaction.state = TransactionState.ACTIVE
+
     def prepare(self, identifier: UUID, reply: Reply, *, single_phase: bool = False) -> None:
         """Make the transaction able to survive a crash without being decided (DM-068)."""
         self._core.require_service()
         transaction = self.find(identifier)
         transaction.require_active()
         transaction.single_phase = single_phase
-        transaction.state = TransactionState.PREPARED
+        transaction.state = TransactionState.PREPARING
         self._reading.cancel_of_transaction(transaction)
         mark_first_and_last(transaction)
         change = Change()
+        change.otherwise(self._not_prepared, transaction)
         entries = [self._prepare_operation(change, operation) for operation in transaction.operations]
         record = {"single_phase": single_phase, "index": transaction.index, "operations": entries}
         change.operations.append(PutState(PREPARED, str(identifier), json.dumps(record).encode()))
-        change.otherwise(setattr, transaction, "state", TransactionState.ACTIVE)
+        change.then(self._prepared, transaction)
         change.answer(reply)
         self._core.submit(change)
 
@@ -216,7 +256,9 @@ class Transactions:
                 self._sending.stage_definition(change, operation.queue)
             operation.prepared_id = self._core.lookup_ids.next(change)
             now = self._core.clock.wall()
-            change.operations.append(PutMessage(PREPARED_QUEUE, operation.prepared_id, operation.message, now))
+            in_transit = isinstance(operation.queue, OutgoingQueue)
+            end = in_transit_end(operation.message) if in_transit else time_to_be_received_end(operation.message)
+            change.operations.append(PutMessage(PREPARED_QUEUE, operation.prepared_id, operation.message, now, end))
             change.otherwise(setattr, operation, "prepared_id", 0)
             return ["enqueue", operation.queue.queue_id, operation.prepared_id]
         place = [operation.position.queue.queue_id, operation.position.lookup_id]

@@ -18,6 +18,7 @@ from lior.queues.change import Change
 from lior.queues.ports import Operation
 
 MAX_BATCH_BYTES = 8 << 20  # content in one commit; more waits for the next
+ENOUGH_CHANGES = 32  # for a commit to be worth its sync: what else waits is the next one's, see core.EAGER
 
 
 class WritableStore(Protocol):
@@ -102,8 +103,8 @@ class Committer:
 
     def _more(self, batches: list[Batch]) -> Batch | Callable[[], None] | None:
         """Add what else waits and fits; returns the first piece of work that does not."""
-        size = batches[0].bytes
-        while not batches[-1].alone and size < MAX_BATCH_BYTES:
+        size, count = batches[0].bytes, len(batches[0].changes)
+        while not batches[-1].alone and size < MAX_BATCH_BYTES and count < ENOUGH_CHANGES:
             try:
                 work = self._work.get_nowait()
             except Empty:
@@ -112,6 +113,7 @@ class Committer:
                 return work
             batches.append(work)
             size += work.bytes
+            count += len(work.changes)
         return _NOTHING
 
     def _commit(self, batches: list[Batch]) -> None:

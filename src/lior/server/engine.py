@@ -42,6 +42,7 @@ class Engine:
         self._quiet: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         manager.core.wake = self._wake
+        manager.core.hurry = self._hurry
 
     async def start(self, outcomes: TransactionOutcomes | None = None) -> None:
         """Load, and make the first change durable before anybody is served."""
@@ -93,6 +94,10 @@ class Engine:
         if not self._turn_planned:
             self._turn_planned = True
             self._loop.call_soon(self._turn)
+
+    def _hurry(self) -> None:
+        if not self._under_way:
+            self._hand_over(self.manager.take_pending())
 
     def _turn(self) -> None:
         """At the end of a loop turn: everything that its calls changed goes to the writer together."""

@@ -79,6 +79,14 @@ class Plan:
         self._state: dict[tuple[str, str], bytes | None] = {}
 
     def add(self, batch: Sequence[Operation]) -> None:
+        if set(map(type, batch)) == {PutMessage}:  # nothing to keep apart, and by far the most common
+            self._puts = list(cast(Sequence[PutMessage], batch))
+        else:
+            self._sort(batch)
+        self._flush_messages()
+        self._flush_state()
+
+    def _sort(self, batch: Sequence[Operation]) -> None:
         for operation in batch:
             kind = type(operation)
             if kind is PutMessage:
@@ -91,8 +99,6 @@ class Plan:
                 self._deletes.append(delete)
             else:
                 _OTHERS[kind](self, operation)
-        self._flush_messages()
-        self._flush_state()
 
     def _touch(self, position: tuple[int, int], kind: type) -> None:
         if self._touched.setdefault(position, kind) is not kind:

@@ -53,10 +53,13 @@ from lior.wire.packet_format_names import (
     element_name,
     elements_of,
     format_name,
+    guid_bytes,
     guid_of,
     packet_name,
 )
 from lior.wire.queue_names import (
+    ABSENT,
+    DIRECT,
     PRIVATE_ELSEWHERE,
     PRIVATE_ON_DESTINATION,
     PRIVATE_ON_SOURCE,
@@ -68,6 +71,7 @@ from lior.wire.queue_names import (
 from lior.wire.user_message import UserMessage
 
 _LAST_SECOND: Final = 0xFFFFFFFF
+_NOWHERE: Final = Hosts(NULL_GUID_BYTES, NULL_GUID_BYTES)
 
 
 # ---- Message -> packet ----------------------------------------------------------------------------------------------
@@ -90,17 +94,20 @@ def to_user_message(message: Message, *, destination_queue_manager: UUID = NULL_
     if message.identifier is None:
         raise InvalidParameter("a message without an identifier", where="UserHeader.MessageID",
                                remedy="the queue manager that takes a message numbers it")
-    source = message.source_queue_manager if message.source_queue_manager != NULL_GUID else message.identifier.lineage
-    hosts = Hosts(source.bytes_le, NULL_GUID_BYTES)
+    source = message.source_queue_manager
+    if source.int == 0:
+        source = message.identifier.lineage
     destination, address = _destination(message.destination_queue, destination_queue_manager)
-    hosts = hosts._replace(destination=address)
+    hosts = Hosts(guid_bytes(source), address)
     # AdminQueue is there exactly when an acknowledgement is asked for (2.2.19.2)
     admin_names = message.administration_queue if message.acknowledgements_requested & ACK_MASK else ""
-    admin = packet_name(admin_names, hosts)
-    hosts = hosts._replace(administration=_private_host(admin, hosts))
-    response = packet_name(message.response_queue, hosts)
-    if admin_names and message.response_queue == admin_names:
-        response = PacketName(SAME_AS_ADMINISTRATION)
+    admin, response = ABSENT, ABSENT
+    if admin_names or message.response_queue:
+        admin = packet_name(admin_names, hosts)
+        hosts = Hosts(hosts.source, address, _private_host(admin, hosts))
+        response = packet_name(message.response_queue, hosts)
+        if admin_names == message.response_queue:
+            response = PacketName(SAME_AS_ADMINISTRATION)
     return UserMessage(
         base=_base_header(message),
         user=_user_header(message, hosts, message.identifier.uniquifier),
@@ -122,13 +129,15 @@ def to_user_message(message: Message, *, destination_queue_manager: UUID = NULL_
 
 def _destination(text: str, queue_manager: UUID) -> tuple[PacketName, bytes]:
     """DestinationQueue and QueueManagerAddress, which is null for a direct name (2.2.19.2)."""
-    name = packet_name(text, Hosts(NULL_GUID_BYTES, NULL_GUID_BYTES))
+    name = packet_name(text, _NOWHERE)
+    if name.type == DIRECT:
+        return name, NULL_GUID_BYTES
     if name.type == PRIVATE_ELSEWHERE:
         return PacketName(PRIVATE_ON_DESTINATION, number=name.number), name.guid
     if name.type == PUBLIC and queue_manager == NULL_GUID:
         raise InvalidParameter("a public queue whose queue manager is not known", where=text,
                                remedy="say which queue manager holds the queue")
-    return name, queue_manager.bytes_le if name.type == PUBLIC else NULL_GUID_BYTES
+    return name, guid_bytes(queue_manager) if name.type == PUBLIC else NULL_GUID_BYTES
 
 
 def _private_host(admin: PacketName, hosts: Hosts) -> bytes | None:
@@ -207,7 +216,7 @@ def _security(security: MessageSecurity) -> Security | None:
 
 
 def _debug(message: Message) -> Debug | None:
-    if message.tracing_queue != NULL_GUID:
+    if message.tracing_queue.int:
         return Debug(queue_identifier=message.tracing_queue.bytes_le)
     return Debug() if message.tracing_requested else None
 
@@ -219,6 +228,8 @@ def _soap(soap: MessageSoap | None) -> Soap | None:
 def _multi_queue(message: Message, admin_names: str) -> MultiQueueFormat | None:
     """Present when the message went to several queues, or when the UserHeader has no room for all its other names."""
     destinations = message.destination_multi_queue
+    if not destinations and "," not in admin_names and "," not in message.response_queue:
+        return None
     admins, responses = elements_of(admin_names), elements_of(message.response_queue)
     if not destinations and len(admins) < 2 and len(responses) < 2:
         return None
@@ -241,7 +252,8 @@ def from_user_message(user_message: UserMessage, *, queue_manager: UUID) -> Mess
     transaction, multi_queue = user_message.transaction, user_message.multi_queue
     administration, response = _other_names(user_message, queue_manager)
     name, debug = user_message.destination_queue, user_message.debug
-    destination = f"DIRECT={name.text}" if name.type == DIRECT else format_name(name, _hosts(user_message, queue_manager))
+    destination = f"DIRECT={name.text}" if name.type == DIRECT else format_name(
+        name, _hosts(user_message, queue_manager))
     traced_to = debug.queue_identifier if debug is not None else None
     connector = user_message.connector_type
     return Message(
@@ -280,8 +292,8 @@ def from_user_message(user_message: UserMessage, *, queue_manager: UUID) -> Mess
 def _hosts(user_message: UserMessage, queue_manager: UUID) -> Hosts:
     user = user_message.user
     address = user.queue_manager_address
-    hosts = Hosts(user.source_queue_manager, address if address != NULL_GUID_BYTES else queue_manager.bytes_le)
-    return hosts._replace(administration=_private_host(user_message.admin_queue, hosts))
+    hosts = Hosts(user.source_queue_manager, address if address != NULL_GUID_BYTES else guid_bytes(queue_manager))
+    return Hosts(hosts.source, hosts.destination, _private_host(user_message.admin_queue, hosts))
 
 
 def _other_names(user_message: UserMessage, queue_manager: UUID) -> tuple[str, str]:

@@ -38,6 +38,11 @@ def guid_of(data: bytes) -> UUID:
     return UUID(bytes_le=data)
 
 
+@lru_cache(maxsize=4096)
+def guid_bytes(guid: UUID) -> bytes:
+    return guid.bytes_le
+
+
 def _element(text: str) -> NameElement | None:
     return _cached_element(text) if len(text) <= _LONGEST_CACHED else _parsed_element(text)
 
@@ -67,7 +72,9 @@ _cached_element = lru_cache(maxsize=1024)(_parsed_element)
 
 def elements_of(names: str) -> list[NameElement]:
     """The names of a list that have a form in a MultiQueueFormatHeader; the others are left out."""
-    texts = _ELEMENT_START.split(names) if names else []
+    if not names:
+        return []
+    texts = _ELEMENT_START.split(names) if "," in names else [names]
     return [element for element in map(_element, texts) if element is not None]
 
 
