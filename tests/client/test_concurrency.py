@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import defaultdict
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 import lior
+from lior.embedded import EmbeddedBackend
 from lior.errors import InvalidHandle, OperationCancelled, ServiceNotAvailable, Timeout
+from lior.queues.manager import QueueManager
+from lior.server.engine import Engine
+from lior.store.doctor import examine
 
 SENDERS, RECEIVERS, EACH = 64, 16, 25
 QUEUE = r".\private$\work"
@@ -285,5 +291,32 @@ def test_a_closed_handle_ends_the_reads_that_wait_on_it_and_no_others(tmp_path: 
             assert (await kept).body == b"x"
             with pytest.raises(Timeout):
                 await other.receive(0.01)
+
+    asyncio.run(main())
+
+
+def test_what_expires_while_the_queue_manager_closes_uses_no_number_twice(tmp_path: Path) -> None:
+    async def main() -> None:
+        for _ in range(3):
+            qm = await lior.aio.open(tmp_path / "data")
+            if not await qm.exists(QUEUE):
+                await qm.create_queue(QUEUE)
+            await asyncio.gather(
+                *(qm.send(QUEUE, b"x", recoverable=True, time_to_be_received=1) for _ in range(200))
+            )
+            backend = qm.backend
+            assert isinstance(backend, EmbeddedBackend)
+            engine, manager = backend.engine, backend.manager
+            give_back = manager.give_back_counters
+
+            def give_back_late(manager: QueueManager = manager, engine: Engine = engine, do: Any = give_back) -> None:
+                """The messages expire now, and the timer goes off."""
+                do()
+                manager.core.clock.wall = lambda: time.time() + 100  # type: ignore[method-assign]
+                engine._tick()
+
+            manager.give_back_counters = give_back_late  # type: ignore[method-assign]
+            await qm.close()
+            assert examine(tmp_path / "data").healthy
 
     asyncio.run(main())

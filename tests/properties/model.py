@@ -93,7 +93,7 @@ class Entry:
         return ceil(self.sent + limit) if limit else int(self.sent)
 
     def copy(self, **changes: Any) -> Entry:
-        return Entry(**{**self.__dict__, "holder": None, "moving": False, "purged": False, "shown": False,
+        return Entry(**{**self.__dict__, "holder": None, "moving": False, "purged": False, "shown": False, "again": 0,
                         "lookup_id": 0, **changes})
 
 

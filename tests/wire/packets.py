@@ -161,7 +161,9 @@ def multi_queues(draw: st.DrawFn) -> MultiQueueFormat:
         address = MQFAddress.of(identifier, draw(ELEMENTS))
         address.header.reserved = draw(U16)
         lists.append(address)
-    return MultiQueueFormat(*lists, MQFSignatureHeader(reserved=draw(U16)), draw(st.binary(max_size=9)))
+    destination, administration, response = lists
+    signature_header = MQFSignatureHeader(reserved=draw(U16))
+    return MultiQueueFormat(destination, administration, response, signature_header, draw(st.binary(max_size=9)))
 
 
 @st.composite
@@ -170,16 +172,16 @@ def securities(draw: st.DrawFn) -> Security:
     count = draw(st.integers(0, 15))
     sender = (b"", bytes((1, count)) + draw(st.binary(min_size=6 + 4 * count, max_size=6 + 4 * count)),
               draw(GUIDS))[sender_type]
-    items = [draw(st.binary(max_size=9)) for _ in range(3)]
+    key, signature, certificate = (draw(st.binary(max_size=9)) for _ in range(3))
     flags = sender_type | draw(st.sampled_from((0, 0x10, 0x20, 0x80, AS_MASK, 0xF000)))
     info = b""
-    if items[1] and draw(st.booleans()):
+    if signature and draw(st.booleans()):
         info = provider_info(draw(U32), draw(TEXTS))
-    elif items[1]:
+    elif signature:
         flags |= 0x40
-    if not any((sender, *items)):
-        items[2] = b"certificate"
-    return Security(SecurityHeader(flags), sender, *items, info)
+    if not (sender or key or signature or certificate):
+        certificate = b"certificate"
+    return Security(SecurityHeader(flags), sender, key, signature, certificate, info)
 
 
 @st.composite

@@ -26,7 +26,10 @@ class Cursor:
         return self.data[self.at - count : self.at]
 
     def number(self, size: int) -> int:
-        return sum(octet << 8 * place for place, octet in enumerate(self.take(size)))
+        total = 0
+        for place, octet in enumerate(self.take(size)):
+            total += octet * 256**place
+        return total
 
     def pad(self, boundary: int, origin: int = 0) -> None:
         while (self.at - origin) % boundary:
@@ -37,7 +40,8 @@ class Cursor:
 
 
 def bits(value: int, first: int, last: int) -> int:
-    return value // 2**first % 2 ** (last - first + 1)
+    width: int = 2 ** (last - first + 1)
+    return (value >> first) % width
 
 
 def terminated(units: list[int]) -> list[int]:
@@ -226,13 +230,13 @@ def address_header(packet: Cursor, identifier: int) -> Any:
     require(12 <= size <= packet.end - origin, "HeaderSize")
     inner = Cursor(packet.data, origin + size)
     inner.at = packet.at
-    names = []
+    names: list[Any] = []
     for _ in range(count):
         kind = inner.number(2)
         require(kind in (1, 2, 3, 6), "FormatType")
         inner.pad(2 if kind == 3 else 4, origin)
         if kind == 3:
-            units = []
+            units: list[int] = []
             while not units or units[-1]:
                 units.append(inner.number(2))
             require(len(units) > 1, "empty name")

@@ -116,7 +116,7 @@ def test_one_wrong_bit_in_version_or_signature_is_refused(bit: int) -> None:
     data = bytearray(frame(FRAME_8)[:16])
     data[(0, 4, 5, 6, 7)[bit // 8]] ^= 1 << bit % 8
     with pytest.raises(Malformed, match="signature"):
-        BaseHeader.decode(data).check()
+        BaseHeader.decode(bytes(data)).check()
 
 
 @pytest.mark.spec("MQ-077")

@@ -65,16 +65,16 @@ def received(message: Message) -> ReceivedMessage:
 
 
 def build(body: Any, formatter: str | Formatter | None, properties: dict[str, Any]) -> Message:
-    """A message to send from a body and named properties. Dead-lettering is on unless told otherwise:
-    a message that fails is kept with its reason, not lost in silence."""
+    """A message to send from a body and named properties. Two defaults differ from the API of MSMQ, so that
+    nothing is lost in silence: the message is recoverable, and one that fails is kept with its reason."""
     if type(body) is bytes and formatter is None:
-        message = Message(body, negative_journaling_requested=True)
+        message = Message(body, delivery_guarantee=1, negative_journaling_requested=True)
     elif isinstance(body, Message):
         message = _anew(body)
     else:
         chosen = formatter_named(formatter) if isinstance(formatter, str) else formatter or AUTO
         data, body_type = chosen.encode(body)
-        message = Message(body=data, body_type=body_type, negative_journaling_requested=True)
+        message = Message(data, body_type=body_type, delivery_guarantee=1, negative_journaling_requested=True)
     for name, value in properties.items():
         setter = _SPECIAL.get(name)
         if setter is not None:

@@ -14,7 +14,6 @@ from lior.queues.descriptor import (
     RECEIVE_ACCESS,
     OpenQueueDescriptor,
 )
-from lior.queues.expiry import time_to_be_received_end
 from lior.queues.outgoing import OutgoingQueue, OutgoingState
 from lior.queues.ports import DeleteQueue, MoveMessage
 from lior.queues.position import Position, Step
@@ -178,9 +177,8 @@ class Moving:
         position.queue.delete(position)
         moved.queue.total_bytes += moved.size
         moved.step(Step.PUBLISH)
-        end = moved.expires or time_to_be_received_end(moved.message)
-        if end:
-            self._core.expiries.add(end, moved.queue.queue_id, moved.lookup_id)
+        if moved.expires:
+            self._core.expiries.add(moved.expires, moved.queue.queue_id, moved.lookup_id)
         self._sending.make_available(moved)
         self.forget_if_unused(position.queue)
 

@@ -11,8 +11,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from lior.errors import InvalidParameter
+from lior.message import Message
 from lior.names import DirectName, MulticastName, SingleName
 from lior.queues.definition import QueueProperties, QueueType
+from lior.queues.expiry import in_transit_end
 from lior.queues.ports import PutQueue, PutState
 from lior.queues.queue import Queue
 
@@ -165,6 +167,9 @@ class OutgoingQueue(Queue):
     @property
     def transactional(self) -> bool:
         return False  # takes both kinds; the destination decides
+
+    def end_of(self, message: Message) -> int:
+        return in_transit_end(message)
 
     @property
     def active(self) -> bool:

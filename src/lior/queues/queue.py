@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from lior.errors import StoreCorrupt
-from lior.message import INFINITE
+from lior.message import INFINITE, Message
 from lior.names import PathName
 from lior.queues.definition import QueueProperties, QueueScope, QueueType
+from lior.queues.expiry import time_to_be_received_end
 from lior.queues.index import LookupIndex
 from lior.queues.ports import PutQueue, Store, StoredMessage
 from lior.queues.position import Position, State, Step
@@ -130,6 +131,10 @@ class Queue:
 
     # Positions
 
+    def end_of(self, message: Message) -> int:
+        """The second from which the message expires here; 0 for never. Journals and dead letters keep all."""
+        return 0 if self.is_system else time_to_be_received_end(message)
+
     def position(self, lookup_id: int, store: Store) -> Position:
         """The position of an available message, with its content; read from the store if need be."""
         position = self.positions.get(lookup_id)
@@ -160,7 +165,7 @@ class Queue:
             stored.message,
             stored.arrival_time,
             True,
-            expires=0,
+            expires=self.end_of(stored.message),
             abort_count=stored.abort_count,
             move_count=stored.move_count,
             last_move_time=stored.last_move_time,

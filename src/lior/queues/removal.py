@@ -212,7 +212,6 @@ class Removal:
             if queue is None or due.lookup_id not in queue:
                 continue
             position = queue.position(due.lookup_id, core.store)
-            position.expires = position.expires or int(now)  # read back from the store: remember for the release
             if position.state is State.AVAILABLE:
                 self.stage(change, position, self.expiry_reason(position))
             elif position.state is State.PURGE_PENDING and position.owner is None:

@@ -12,9 +12,7 @@ from lior.message import NULL_GUID, MessageClass, MessageTransaction
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueProperties, QueueType
-from lior.queues.expiry import in_transit_end, time_to_be_received_end
 from lior.queues.moving import Moving
-from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteMessage, DeleteState, MoveMessage, PutMessage, PutState, SetCounts
 from lior.queues.position import Position, State
 from lior.queues.queue import Queue
@@ -256,8 +254,7 @@ class Transactions:
                 self._sending.stage_definition(change, operation.queue)
             operation.prepared_id = self._core.lookup_ids.next(change)
             now = self._core.clock.wall()
-            in_transit = isinstance(operation.queue, OutgoingQueue)
-            end = in_transit_end(operation.message) if in_transit else time_to_be_received_end(operation.message)
+            end = operation.queue.end_of(operation.message)
             change.operations.append(PutMessage(PREPARED_QUEUE, operation.prepared_id, operation.message, now, end))
             change.otherwise(setattr, operation, "prepared_id", 0)
             return ["enqueue", operation.queue.queue_id, operation.prepared_id]

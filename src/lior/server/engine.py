@@ -60,6 +60,8 @@ class Engine:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()  # an expiry after the counters are given back would use numbers twice
         self.manager.stop()
         await self.settle()
         self.manager.give_back_counters()
@@ -215,6 +217,8 @@ class Engine:
 
     def _tick(self) -> None:
         self._timer = None
+        if self._closing is not None:
+            return
         self.manager.tick()
         self._hand_over(self.manager.take_pending())
         self._arm_timer()
