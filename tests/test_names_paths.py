@@ -215,7 +215,7 @@ def test_a_path_gives_its_relatives() -> None:
     system = parse_path_name(r"h\system$;DEADXACT")
     assert system.without_suffix() == system
     assert path.is_private
-    assert path.is_subqueue
+    assert path.subqueue
     assert not system.is_private
 
 

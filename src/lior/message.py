@@ -215,7 +215,6 @@ class Message:
     move_count: int = 0
     last_move_time: float = 0.0
 
-
     @property
     def size(self) -> int:
         """Bytes that quotas count: headers and body ([MS-MQDMPR] 3.1.7.2.1)."""
@@ -224,6 +223,10 @@ class Message:
     @property
     def is_recoverable(self) -> bool:
         return self.delivery_guarantee != 0
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.security is not None and self.security.privacy_level != PrivacyLevel.NONE
 
     def copy(self) -> "Message":
         """A message of its own with the same content; the immutable parts are shared."""

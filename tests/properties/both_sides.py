@@ -13,7 +13,7 @@ from lior.queues.change import Change
 from lior.queues.descriptor import QueueAccessType
 from lior.queues.ports import Store
 from lior.queues.queue import Queue
-from lior.queues.reading import TwoPhaseRead
+from lior.queues.descriptor import TwoPhaseRead
 from lior.store.memory import MemoryStore
 from lior.testing.engine import Answer, ManualEngine
 from tests.properties.model import FOREVER, Entry, Op, Q, Refused

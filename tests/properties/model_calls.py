@@ -68,8 +68,9 @@ class ModelManager(Model):
             entry.state, entry.holder, entry.shown = "held", read, shown
             self.do_tell(token, "read", entry, read)
         else:
-            op = Op([("cursor", *before)] if before else [])
+            op = Op()
             self.remove(op, entry, RECEIVED)
+            op.actions += [("cursor", *before)] if before else []
             op.actions.append(("tell", token, "message", entry))
             self.submit(op)
 
@@ -78,7 +79,7 @@ class ModelManager(Model):
 
     def undo_cursor(self, cursor: Curs, at: tuple[int, int], state: str) -> None:
         """The message is still there, ahead of the cursor or under it."""
-        cursor.at = at
+        cursor.at = min(at, cursor.at)
         if cursor.state in ("read", "unread"):
             cursor.state = state
 

@@ -541,7 +541,7 @@ def walk(machine: type[Machine], number: int, steps: int) -> None:
         subject.teardown()
 
 
-@pytest.mark.parametrize(("machine", "walks"), [(Machine, 60), (SmallCache, 40), (Sqlite, 10)])
+@pytest.mark.parametrize(("machine", "walks"), [(Machine, 40), (SmallCache, 30), (Sqlite, 6)])
 def test_long_walks_agree_with_the_model(machine: type[Machine], walks: int) -> None:
     for number in range(walks):
         walk(machine, number, 120)

@@ -69,10 +69,3 @@ def test_holds_ids_of_all_eight_priorities() -> None:
     agree(index, sorted(ids), range(0))
     assert index.before(1 << 63) == max(ids)
 
-
-def test_take_all_empties_it() -> None:
-    index = LookupIndex(range(3 * CHUNK))
-    assert index.take_all() == list(range(3 * CHUNK))
-    agree(index, [], range(10))
-    index.add(4)
-    agree(index, [4], range(10))

@@ -7,7 +7,7 @@ from lior.message import Message, MessageClass
 from lior.queues.descriptor import OpenQueueDescriptor, QueueAccessType
 from lior.queues.outgoing import OutgoingQueue, OutgoingState
 from lior.queues.queue import Queue
-from lior.queues.reading import TwoPhaseRead
+from lior.queues.descriptor import TwoPhaseRead
 from lior.queues.transaction import Transaction
 from lior.testing.engine import Answer, ManualEngine
 from tests.queues.conftest import Host
@@ -250,6 +250,18 @@ def test_a_purged_message_is_not_kept_until_it_expires_when_its_removal_failed(e
     assert queue.message_count == 1
     engine.advance(2)
     assert queue.message_count == 0
+
+
+def test_a_read_that_waits_at_a_cursor_gets_the_message_whose_receive_there_failed(engine: ManualEngine) -> None:
+    engine.create()
+    engine.send(engine.sender(), delivery_guarantee=1, body=b"precious")
+    reader = engine.open()
+    cursor = engine.manager.open_cursor(reader)
+    engine.start_receive(reader, cursor=cursor)
+    waiting = engine.start_receive(reader, cursor=cursor)
+    fail(engine)
+    engine.commit()
+    assert waiting.result().body == b"precious"
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20])

@@ -145,11 +145,12 @@ def test_an_element_of_another_type_is_refused(format_type: int) -> None:
 
 @pytest.mark.spec("MQ-060")
 def test_the_nul_of_a_direct_element_is_looked_for_inside_its_header_only() -> None:
-    data = bytes.fromhex("0300 4100 4200 0000")
-    assert decode_elements(data, 0, 8, 0, 1) == ([NameElement(ELEMENT_DIRECT, text="AB")], 8)
-    for end in range(8):
-        with pytest.raises(Malformed):
-            decode_elements(data, 0, end, 0, 1)
+    for text, name in (("0300 4100 4200 0000", "AB"), ("0300 4100 4201 0000", "A\u0142")):
+        data = bytes.fromhex(text)
+        assert decode_elements(data, 0, 8, 0, 1) == ([NameElement(ELEMENT_DIRECT, text=name)], 8)
+        for end in range(8):
+            with pytest.raises(Malformed):
+                decode_elements(data, 0, end, 0, 1)
 
 
 @pytest.mark.spec("MQ-060")

@@ -85,6 +85,7 @@ def ascii_upper(text: str) -> str:
 
 
 def utf16_length(text: str) -> int:
+    """In UTF-16 code units, which the protocols count; a lone surrogate is one."""
     return len(text) if text.isascii() else len(text) + sum(c > "\uffff" for c in text)
 
 

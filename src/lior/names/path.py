@@ -68,10 +68,6 @@ class PathName:
     def is_private(self) -> bool:
         return self.kind is PathKind.PRIVATE
 
-    @property
-    def is_subqueue(self) -> bool:
-        return bool(self.subqueue)
-
     def without_subqueue(self) -> "PathName":
         return replace(self, subqueue="")
 

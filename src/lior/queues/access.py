@@ -4,7 +4,7 @@ from lior.errors import AccessDenied
 from lior.names import QueueSuffix
 from lior.queues.core import Core
 from lior.queues.definition import QueueType
-from lior.queues.descriptor import QueueAccessType
+from lior.queues.descriptor import PEEK_ONLY, QueueAccessType
 from lior.queues.events import AccessAudited
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
@@ -17,12 +17,12 @@ from lior.security import (
     QueueAccess,
     QueueManagerAccess,
     SecurityDescriptor,
+    SecurityInformation,
     access_check,
     audit_wanted,
     default_queue_descriptor,
 )
 
-_PEEK = frozenset({QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN})
 _JOURNAL_NAME = SYSTEM_QUEUES[QueueSuffix.JOURNAL]
 
 _QUEUE_RIGHTS = {
@@ -49,10 +49,9 @@ class Access:
     def default_descriptor(self, caller: Caller, supplied: SecurityDescriptor | None) -> SecurityDescriptor:
         """[MS-MQDMPR] 3.1.7.1.3.1, or our hardened default (design ruling 6)."""
         properties = self._core.properties
-        profile = "literal" if properties.literal_default_rights else "hardened"
         return default_queue_descriptor(
             caller,
-            "literal" if profile == "literal" else "hardened",
+            "literal" if properties.literal_default_rights else "hardened",
             supplied,
             http_reachable=properties.srmp_http_support,
         )
@@ -67,7 +66,7 @@ class Access:
             return
         rights: int = _QUEUE_RIGHTS[access]
         if queue.kind is QueueType.JOURNAL:
-            peek = access in _PEEK
+            peek = access in PEEK_ONLY
             rights = QueueAccess.PEEK_MESSAGE if peek else QueueAccess.RECEIVE_JOURNAL_MESSAGE
         self.check_queue(caller, queue, rights)
 
@@ -93,8 +92,18 @@ class Access:
             )
 
 
+def rights_to_change(information: int) -> int:
+    """What setting these parts of a security descriptor takes; the bits are the same for every kind of object."""
+    wanted = 0
+    if information & (SecurityInformation.OWNER | SecurityInformation.GROUP):
+        wanted |= QueueAccess.TAKE_OWNERSHIP
+    if information & (SecurityInformation.DACL | SecurityInformation.SACL):
+        wanted |= QueueAccess.CHANGE_PERMISSIONS
+    return wanted
+
+
 def _system_rights(queue: Queue, access: QueueAccessType) -> QueueManagerAccess:
-    peek = access in _PEEK
+    peek = access in PEEK_ONLY
     if queue.name == _JOURNAL_NAME:
         journal = QueueManagerAccess.PEEK_JOURNAL_QUEUE_MESSAGE
         return journal if peek else QueueManagerAccess.RECEIVE_JOURNAL

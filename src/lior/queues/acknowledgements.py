@@ -1,6 +1,6 @@
 """Administration acknowledgements: when, and what is in them ([MS-MQQB] 3.1.7.15)."""
 
-from lior.message import INFINITE, Acknowledgements, Message, MessageClass, MessageSecurity, ObjectId, PrivacyLevel
+from lior.message import INFINITE, Acknowledgements, Message, MessageClass
 
 POSITIVE = frozenset({MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE})
 
@@ -48,16 +48,7 @@ def acknowledgement(message: Message, message_class: MessageClass, *, insecure: 
         time_to_reach_queue=INFINITE,
         time_to_be_received=INFINITE,
     )
-    if message_class not in POSITIVE and not _is_encrypted(message.security):
+    if message_class not in POSITIVE and not message.is_encrypted:
         ack.body = message.body
         ack.body_type = message.body_type
     return ack
-
-
-def _is_encrypted(security: MessageSecurity | None) -> bool:
-    return security is not None and security.privacy_level != PrivacyLevel.NONE
-
-
-def correlation_of(message: Message) -> ObjectId:
-    """The message that an acknowledgement speaks of."""
-    return ObjectId.from_bytes(message.correlation_id)

@@ -17,21 +17,21 @@ from lior.errors import (
 )
 from lior.message import MessageClass
 from lior.names import PathKind, PathName, QueueSuffix, parse_path_name, private_queue_number
-from lior.queues.access import Access
+from lior.queues.access import Access, rights_to_change
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueProperties, QueueType
-from lior.queues.descriptor import OpenQueueDescriptor, QueueAccessType
+from lior.queues.descriptor import OpenQueueDescriptor, QueueAccessType, TwoPhaseRead
 from lior.queues.events import OutgoingStateChanged, QueueChanged
 from lior.queues.machine import NEXT_QUEUE_ID, QUEUE_MANAGER
 from lior.queues.outgoing import INCOMING, OutgoingQueue, OutgoingState
 from lior.queues.ports import DeleteQueue, DeleteState, PutState
 from lior.queues.position import Position, State, Step
 from lior.queues.queue import Queue
-from lior.queues.reading import Reading, TwoPhaseRead
+from lior.queues.reading import Reading
 from lior.queues.removal import PURGE_CHUNK, Removal
 from lior.queues.transaction import Transaction, TransactionState
-from lior.security import Caller, QueueAccess, QueueManagerAccess, SecurityDescriptor, SecurityInformation
+from lior.security import Caller, QueueAccess, QueueManagerAccess, SecurityDescriptor
 
 # Of [MS-MQMQ] 2.3.1, under their names here: given at creation, never set
 READ_ONLY = frozenset(
@@ -148,6 +148,9 @@ class Administration:
             if fixed in changes and changes[fixed] != getattr(queue.properties, fixed):
                 remedy = "set_security changes rights" if fixed == "security" else "create another queue and move over"
                 raise PropertyNotAllowed(f"{fixed} cannot be changed so", where=queue.name, remedy=remedy)
+        if not changes:
+            reply.set_result(None)  # nothing to keep, and the time of the last change stays
+            return
         properties = queue.properties.changed(**changes)
         self._change(queue, properties.changed(base_priority=0), reply)  # as at creation
 
@@ -156,12 +159,7 @@ class Administration:
     ) -> None:
         self._core.require_service()
         self._require_ordinary(queue, "change the rights of")
-        wanted = 0
-        if information & (SecurityInformation.OWNER | SecurityInformation.GROUP):
-            wanted |= QueueAccess.TAKE_OWNERSHIP
-        if information & (SecurityInformation.DACL | SecurityInformation.SACL):
-            wanted |= QueueAccess.CHANGE_PERMISSIONS
-        self._access.check_queue(caller, queue, wanted)
+        self._access.check_queue(caller, queue, rights_to_change(information))
         merged = self._access.descriptor_of(queue).merge(descriptor, information)
         self._change(queue, queue.properties.changed(security=merged), reply)
 

@@ -24,6 +24,18 @@ class Reply(Protocol):
     def set_exception(self, error: LiorError, /) -> None: ...
 
 
+class Nobody:
+    """A reply that nobody waits for."""
+
+    gone = False
+
+    def set_result(self, value: Any, /) -> None:
+        pass
+
+    def set_exception(self, error: LiorError, /) -> None:
+        pass
+
+
 class Change:
     __slots__ = ("_refused", "_reply", "_steps", "_value", "operations", "ordered")
 

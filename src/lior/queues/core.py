@@ -10,12 +10,13 @@ from lior.errors import InsufficientResources, LiorError, ServiceNotAvailable, S
 from lior.message import INFINITE, Message
 from lior.names import LocalNames
 from lior.queues.change import Change
-from lior.queues.counters import Counter
+from lior.queues.counters import ORDINALS, Counter
 from lior.queues.definition import QueueManagerProperties
+from lior.queues.directory import Directory, NullDirectory
 from lior.queues.events import Event, MessageDropped, StorageFailed, ThrottledChanged
 from lior.queues.expiry import ExpiryQueue
 from lior.queues.outgoing import IncomingTransactionalTransferInfo, OutgoingQueue
-from lior.queues.ports import Ids, Store
+from lior.queues.ports import LOOKUP_IDS, Ids, Store
 from lior.queues.queue import ContentCache, Queue
 from lior.queues.waiting import Waits
 
@@ -55,6 +56,7 @@ class Core:
         self.store = store
         self.clock = clock
         self.ids = ids
+        self.directory: Directory = NullDirectory()
         self.queues: dict[int, Queue] = {}
         self.paths: dict[str, Queue] = {}  # by name without the computer, casefolded
         self.private_numbers: dict[int, Queue] = {}
@@ -64,8 +66,8 @@ class Core:
         self.transactions: dict[UUID, Transaction] = {}
         self.next_queue_id = 1
         self.last_handle = 0
-        self.lookup_ids = Counter("lookup", 0, 56)
-        self.ordinals = Counter("ordinal", 0, 32)
+        self.lookup_ids = Counter(LOOKUP_IDS, 0, 56)
+        self.ordinals = Counter(ORDINALS, 0, 32)
         self.expiries = ExpiryQueue()
         self.waits = Waits()
         self.total_bytes = 0  # in every queue but journals and dead letters
@@ -117,6 +119,10 @@ class Core:
 
     # Identity
 
+    def is_source(self, message: Message) -> bool:
+        """The message was sent here first, and not taken over from another queue manager."""
+        return message.source_queue_manager == self.properties.identifier
+
     def handle(self) -> int:
         """Unique on the queue manager for its lifetime: a stale handle never meets a new object."""
         self.last_handle += 1
@@ -136,6 +142,10 @@ class Core:
         else:
             quota, used = self.properties.queue_manager_quota, self.total_bytes
         return quota == INFINITE or used + size <= quota * 1024
+
+    def takes(self, queue: Queue, size: int) -> bool:
+        """Room in both quotas: the queue's own and the queue manager's."""
+        return queue.has_room(size) and self.has_room(queue, size)
 
     def count_bytes(self, queue: Queue, size: int) -> None:
         if queue.is_system:

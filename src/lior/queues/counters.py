@@ -3,9 +3,9 @@
 from typing import Final
 
 from lior.queues.change import Change
-from lior.queues.ports import PutState
+from lior.queues.ports import COUNTER, PutState
 
-COUNTER: Final = "counter"
+ORDINALS: Final = "ordinal"  # of message identifiers
 BLOCK: Final = 1 << 16
 
 

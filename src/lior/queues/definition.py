@@ -9,6 +9,7 @@ from uuid import UUID
 
 from lior.errors import IllegalPropertyValue, LabelTooLong
 from lior.message import INFINITE, NULL_GUID
+from lior.names.grammar import utf16_length
 from lior.security import Ace, Acl, SecurityDescriptor, Sid
 
 MAX_QUEUE_LABEL: Final = 124  # [MS-MQMQ] 2.3.1.8
@@ -62,7 +63,7 @@ class QueueProperties:
     def checked(self) -> "QueueProperties":
         """The same, or the documented error."""
         self._check_types()
-        length = len(self.label.encode("utf-16-le", "surrogatepass")) // 2
+        length = utf16_length(self.label)
         if length > MAX_QUEUE_LABEL:
             raise LabelTooLong(
                 f"the label has {length} characters",

@@ -1,11 +1,12 @@
-"""What an opener holds: descriptors ([MS-MQDMPR] 3.1.1.16) and their cursors ([MS-MQDMPR] 3.2)."""
+"""What an opener holds: descriptors ([MS-MQDMPR] 3.1.1.16), their cursors (3.2) and two-phase reads."""
 
 from __future__ import annotations
 
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
-from lior.errors import AccessDenied, QueueNotAvailable
+from lior.errors import AccessDenied, IllegalCursorAction, InvalidHandle, QueueNotAvailable
+from lior.queues.position import Position
 from lior.queues.queue import START, Queue
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class CursorState(Enum):
 
 
 RECEIVE_ACCESS = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN})
-PEEK_ACCESS = RECEIVE_ACCESS | {QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN}
+PEEK_ONLY = frozenset({QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN})
+PEEK_ACCESS = RECEIVE_ACCESS | PEEK_ONLY
 SEND_ACCESS = frozenset({QueueAccessType.SEND})
 MOVE_SOURCE_ACCESS = RECEIVE_ACCESS | {QueueAccessType.MOVE}
 MOVE_TARGET_ACCESS = frozenset({QueueAccessType.MOVE})
@@ -71,9 +73,18 @@ class Cursor:
 
     def go_back(self, key: int, state: CursorState) -> None:
         """A receive at the cursor failed: its message is still there, ahead of the cursor or under it."""
-        self.key = key
+        self.key = min(key, self.key)
         if self.state in (CursorState.READ, CursorState.UNREAD):
             self.state = state
+
+
+    def require_of(self, descriptor: OpenQueueDescriptor) -> None:
+        if descriptor.cursors.get(self.handle) is not self:
+            raise InvalidHandle("the cursor is closed, or belongs to another handle", where=descriptor.text)
+
+    def require_idle(self) -> None:
+        if self.state is not CursorState.UNREAD:
+            raise IllegalCursorAction("a read waits at this cursor already", where=self.descriptor.text)
 
 
 class OpenQueueDescriptor:
@@ -140,3 +151,15 @@ class OpenQueueDescriptor:
                 remedy=f"open it with access {' or '.join(sorted(a.name.lower() for a in allowed))}",
             )
         return self.live_queue()
+
+
+class TwoPhaseRead:
+    """A message that was handed out and waits for the reader's word ([MS-MQDMPR] 3.1.7.1.11)."""
+
+    __slots__ = ("descriptor", "handle", "message", "position")
+
+    def __init__(self, handle: int, descriptor: OpenQueueDescriptor, position: Position) -> None:
+        self.handle = handle
+        self.descriptor = descriptor
+        self.position = position
+        self.message = position.read()

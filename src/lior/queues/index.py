@@ -112,9 +112,3 @@ class LookupIndex:
             if place:
                 return chunk[place - 1]
         return self._lasts[at - 1] if at else None
-
-    def take_all(self) -> list[int]:
-        """Empty the index and return what was in it, in order."""
-        ids = list(self)
-        self._chunks, self._lasts, self._count = [], [], 0
-        return ids

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from lior.errors import IllegalPropertyValue, PropertyNotAllowed
 from lior.message import INFINITE
-from lior.queues.access import Access
+from lior.queues.access import Access, rights_to_change
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueManagerProperties
 from lior.queues.events import ConnectivityChanged
 from lior.queues.ports import PutState
-from lior.security import Caller, QueueManagerAccess, SecurityDescriptor, SecurityInformation
+from lior.security import Caller, QueueManagerAccess, SecurityDescriptor
 
 QUEUE_MANAGER: Final = "queue manager"  # the kind under which the store keeps the properties
 NEXT_QUEUE_ID: Final = "next queue id"  # what prepared transactions say of a deleted queue is not another's
@@ -64,12 +64,7 @@ class Machine:
         self, information: int, descriptor: SecurityDescriptor, caller: Caller, reply: Reply
     ) -> None:
         self._core.require_service()
-        wanted = 0
-        if information & (SecurityInformation.OWNER | SecurityInformation.GROUP):
-            wanted |= QueueManagerAccess.TAKE_OWNERSHIP
-        if information & (SecurityInformation.DACL | SecurityInformation.SACL):
-            wanted |= QueueManagerAccess.CHANGE_PERMISSIONS
-        self._access.check_manager(caller, wanted, "queue manager")
+        self._access.check_manager(caller, rights_to_change(information), "queue manager")
         self._apply({"security": self._security().merge(descriptor, information)}, reply)
 
     def get_security(self, information: int, caller: Caller) -> SecurityDescriptor:
@@ -97,10 +92,13 @@ class Machine:
         self._core.submit(change)
 
     def _save(self, change: Change, before: dict[str, Any]) -> None:
-        value = json.dumps(self._core.properties.to_json()).encode()
-        change.operations.append(PutState(QUEUE_MANAGER, "properties", value))
+        change.operations.append(properties_record(self._core.properties))
         for name, old in before.items():
             change.otherwise(setattr, self._core.properties, name, old)
+
+
+def properties_record(properties: QueueManagerProperties) -> PutState:
+    return PutState(QUEUE_MANAGER, "properties", json.dumps(properties.to_json()).encode())
 
 
 def _check(name: str, value: Any) -> None:

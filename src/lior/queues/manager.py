@@ -11,12 +11,12 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from lior.errors import QueueNotFound, ServiceNotAvailable
+from lior.errors import LiorError, QueueNotFound, ServiceNotAvailable, StoreUnusable
 from lior.message import INFINITE, Message
 from lior.names import FormatName, LocalNames, MultipleName, PathName, parse_format_name, parse_path_name
 from lior.queues.access import Access
 from lior.queues.administration import Administration
-from lior.queues.change import Change, Reply
+from lior.queues.change import Change, Nobody, Reply
 from lior.queues.core import Clock, Core
 from lior.queues.definition import QueueManagerProperties, QueueProperties
 from lior.queues.descriptor import (
@@ -25,6 +25,7 @@ from lior.queues.descriptor import (
     OpenQueueDescriptor,
     QueueAccessType,
     QueueShareMode,
+    TwoPhaseRead,
 )
 from lior.queues.events import (
     Event,
@@ -38,7 +39,7 @@ from lior.queues.opening import Opening
 from lior.queues.outgoing import OutgoingQueue, dispatch_order
 from lior.queues.ports import Ids, Store, TransactionOutcomes
 from lior.queues.queue import Queue, is_hidden
-from lior.queues.reading import Reading, TwoPhaseRead
+from lior.queues.reading import Reading
 from lior.queues.removal import Removal
 from lior.queues.routing import Routing
 from lior.queues.sending import Sending
@@ -89,7 +90,7 @@ class QueueManager:
         if self.state is not QueueManagerState.STOPPED or self.core.queues:
             raise ServiceNotAvailable("this queue manager was started before", remedy="open the data anew")
         self.state = QueueManagerState.INITIALIZING
-        load(self.core, self.transactions, self.sending)
+        load(self.core, self.transactions)
         for transaction in self.transactions.in_doubt():
             self._decide(transaction, outcomes)
         while self.removal.expire_due():
@@ -102,13 +103,13 @@ class QueueManager:
     def _decide(self, transaction: Transaction, outcomes: TransactionOutcomes | None) -> None:
         """Nobody outside knows of an internal transaction: one that was not committed is aborted."""
         if transaction.single_phase:
-            self.transactions.abort(transaction.identifier, _Nobody())
+            self.transactions.abort(transaction.identifier, Nobody())
             return
         outcome = None if outcomes is None else outcomes.outcome(transaction.identifier)
         if outcome is True:
-            self.transactions.commit(transaction.identifier, _Nobody())
+            self.transactions.commit(transaction.identifier, Nobody())
         elif outcome is False:
-            self.transactions.abort(transaction.identifier, _Nobody())
+            self.transactions.abort(transaction.identifier, Nobody())
 
     def stop(self) -> None:
         """End what waits. The engine commits what is pending after this."""
@@ -149,8 +150,6 @@ class QueueManager:
         self._top_up_counters()
 
     def failed(self, changes: Iterable[Change], error: Exception) -> None:
-        from lior.errors import LiorError, StoreUnusable
-
         known = error if isinstance(error, LiorError) else StoreUnusable(str(error), where="store")
         self.core.storage_failed(changes, known)
 
@@ -369,6 +368,17 @@ class QueueManager:
         self._require_ready()
         self.transactions.abort(identifier, reply)
 
+    def client_lost(
+        self, descriptors: Iterable[OpenQueueDescriptor], transactions: Iterable[Transaction]
+    ) -> None:
+        """[MS-MQDMPR] 3.1.7.1.6: what a transport does for a client that went without goodbye. Nothing that it
+        held stays locked; its prepared transactions stay, for their coordinator to decide."""
+        for descriptor in list(descriptors):
+            if not descriptor.closed:
+                self.opening.close(descriptor)
+        for transaction in list(transactions):
+            self.transactions.abandon(transaction)
+
     # The queue manager itself
 
     def set_online(self, active: bool, caller: Caller, reply: Reply) -> None:
@@ -395,15 +405,3 @@ class QueueManager:
     def bytes_in_all_queues(self) -> int:
         """[MS-MQMQ] 2.3.11.6: journals and dead letters included, what is not committed yet not."""
         return sum(queue.total_bytes for queue in self.core.queues.values())
-
-
-class _Nobody:
-    """A reply that nobody waits for."""
-
-    gone = False
-
-    def set_result(self, value: Any) -> None:
-        pass
-
-    def set_exception(self, error: Exception) -> None:
-        pass

@@ -107,11 +107,11 @@ class Moving:
         if transaction is not None:
             transaction.require_active()
             if not source_queue.transactional:
-                raise TransactionUsage("the queue is not transactional", where=str(source.format_name))
+                raise TransactionUsage("the queue is not transactional", where=source.text)
         if lookup_id not in source_queue.available:
             raise MessageNotFound(
                 f"no available message has the lookup id {lookup_id}",
-                where=str(source.format_name),
+                where=source.text,
                 remedy="it may be received already, or held by a transaction",
             )
         position = source_queue.position(lookup_id, self._core.store)
@@ -129,11 +129,11 @@ class Moving:
         if source.main is not target.main or source.is_system or target.is_system:
             raise UnsupportedOperation(
                 "messages move only between a queue and its own subqueues",
-                where=str(descriptor.format_name),
+                where=descriptor.text,
                 remedy="to take them elsewhere, receive and send them",
             )
         if source is target:
-            raise UnsupportedOperation("the message is in that queue already", where=str(descriptor.format_name))
+            raise UnsupportedOperation("the message is in that queue already", where=descriptor.text)
 
     def stage(self, change: Change, position: Position, target: Queue) -> None:
         """Move as part of a change. The lookup id and the arrival time stay, so that readers find the
@@ -198,7 +198,7 @@ class Moving:
         queue = descriptor.require(RECEIVE_ACCESS, "reject a message")
         transaction.require_active()
         if lookup_id not in queue:
-            raise MessageNotFound(f"no message has the lookup id {lookup_id}", where=str(descriptor.format_name))
+            raise MessageNotFound(f"no message has the lookup id {lookup_id}", where=descriptor.text)
         position = queue.position(lookup_id, self._core.store)
         transaction.dequeue_of(position).reason = MessageClass.NACK_RECEIVE_REJECTED
         reply.set_result(None)

@@ -25,6 +25,7 @@ from lior.queues.access import Access
 from lior.queues.core import Core
 from lior.queues.descriptor import (
     ADMIN_ACCESS,
+    PEEK_ONLY,
     RECEIVE_ACCESS,
     OpenQueueDescriptor,
     QueueAccessType,
@@ -34,11 +35,10 @@ from lior.queues.moving import Moving
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
 from lior.queues.reading import Reading
-from lior.queues.routing import Routing, elements, require_no_directory, require_sendable
+from lior.queues.routing import Routing, elements, require_resolvable, require_sendable
 from lior.security import Caller
 
 SEND = QueueAccessType.SEND
-PEEK_LIKE = frozenset({QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN})
 
 
 class Opening:
@@ -118,7 +118,7 @@ class Opening:
             raise QueueNotFound(
                 "the queue is on another computer", where=str(name), remedy="connect to that computer to read it"
             )
-        require_no_directory(name, self._core)
+        require_resolvable(name, self._core)
         return self._routing.outgoing(name)
 
     def _check_found(self, queue: Queue, name: SingleName, access: QueueAccessType) -> None:
@@ -152,7 +152,7 @@ class Opening:
     def close(self, descriptor: OpenQueueDescriptor) -> None:
         """Children first (DM-096), then reads that wait, cursors, two-phase reads and the share."""
         if descriptor.closed:
-            raise InvalidHandle("the handle is closed", where=str(descriptor.format_name))
+            raise InvalidHandle("the handle is closed", where=descriptor.text)
         descriptor.closed = True
         for child in descriptor.children:
             if not child.closed:
@@ -198,13 +198,13 @@ def check_share(queue: Queue, access: QueueAccessType, share: QueueShareMode, na
     """DM-094. The mode says that nobody else receives or peeks; the text forgets the peeks beside an
     exclusive receiver, and the mode of a receiver beside one who denies receiving. See docs/spec-notes.md."""
     wants_receive = access in RECEIVE_ACCESS
-    wants_read = wants_receive or access in PEEK_LIKE
+    wants_read = wants_receive or access in PEEK_ONLY
     for other in queue.descriptors:
         if other.share is QueueShareMode.DENY_RECEIVE:
             if other.access in RECEIVE_ACCESS:
                 refused = wants_read or share is QueueShareMode.DENY_RECEIVE
             else:
-                refused = wants_receive and other.access in PEEK_LIKE
+                refused = wants_receive and other.access in PEEK_ONLY
         else:
             refused = share is QueueShareMode.DENY_RECEIVE and other.access in RECEIVE_ACCESS
         if refused:

@@ -15,7 +15,7 @@ from lior.message import Message
 from lior.names import DirectName, MulticastName, SingleName
 from lior.queues.definition import QueueProperties, QueueType
 from lior.queues.expiry import in_transit_end
-from lior.queues.ports import PutQueue, PutState
+from lior.queues.ports import SEQUENCE_MASK, PutQueue, PutState
 from lior.queues.queue import Queue
 
 INCOMING: Final = "incoming"  # the kind under which the store keeps streams from elsewhere
@@ -231,6 +231,6 @@ def dispatch_order(queues: Iterable[OutgoingQueue], connection_active: bool) -> 
 
 
 def _urgency(queue: OutgoingQueue) -> tuple[int, int]:
-    head = queue.available.first()
-    assert head is not None
-    return queue.properties.base_priority + 7 - (head >> 56), -(head & ((1 << 56) - 1))
+    head, priority = queue.available.first(), queue.head_priority()
+    assert head is not None and priority is not None
+    return queue.properties.base_priority + priority, -(head & SEQUENCE_MASK)

@@ -6,10 +6,14 @@ disk when `apply` returns; batches are applied in the order they were made.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from lior.message import Message
+
+SEQUENCE_MASK: Final = (1 << 56) - 1  # the part of a lookup id that a counter gives; above it is 7 - priority
+COUNTER: Final = "counter"  # kind of the state that says how far numbers are reserved
+LOOKUP_IDS: Final = "lookup"  # its key for lookup ids, which the store must never find above the counter
 
 
 class PutMessage(NamedTuple):

@@ -28,6 +28,7 @@ from lior.queues.descriptor import (
     CursorState,
     MessageSeekAction,
     OpenQueueDescriptor,
+    TwoPhaseRead,
 )
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.position import Position, State
@@ -38,18 +39,6 @@ from lior.queues.transaction import Dequeue, Transaction
 from lior.queues.waiting import WaitingRead, cancel, cancelled, timed_out
 
 Undo = Callable[[], None]
-
-
-class TwoPhaseRead:
-    """A message that was handed out and waits for the reader's word ([MS-MQDMPR] 3.1.7.1.11)."""
-
-    __slots__ = ("descriptor", "handle", "message", "position")
-
-    def __init__(self, handle: int, descriptor: OpenQueueDescriptor, position: Position) -> None:
-        self.handle = handle
-        self.descriptor = descriptor
-        self.position = position
-        self.message = position.read()
 
 
 class Reading:
@@ -78,7 +67,7 @@ class Reading:
         self._check_transaction(queue, descriptor, transaction)
         undo: Undo | None = None
         if cursor is not None:
-            _require_open(cursor, descriptor)
+            cursor.require_of(descriptor)
             undo = partial(cursor.go_back, cursor.key, cursor.state)
             lookup_id = self._cursor_receive(queue, cursor, no_wait=timeout_ms == 0)
         else:
@@ -98,7 +87,7 @@ class Reading:
         if not queue.transactional and not queue.is_system and not isinstance(queue, OutgoingQueue):
             raise TransactionUsage(
                 "the queue is not transactional",
-                where=str(descriptor.format_name),
+                where=descriptor.text,
                 remedy="receive without a transaction",
             )
 
@@ -109,12 +98,12 @@ class Reading:
                 raise _already_received(cursor)
             cursor.state = CursorState.UNREAD
             return cursor.key
-        _require_idle(cursor)
+        cursor.require_idle()
         lookup_id = queue.next_visible(cursor.key, peek=False)
         if lookup_id is not None:
             cursor.key = lookup_id
         elif no_wait:
-            raise MessageNotFound("no message is ahead of the cursor", where=str(cursor.descriptor.format_name))
+            raise MessageNotFound("no message is ahead of the cursor", where=cursor.descriptor.text)
         return lookup_id
 
     def _take(
@@ -144,9 +133,9 @@ class Reading:
             return
         change = Change()
         message = position.read()
-        if undo is not None:
-            change.otherwise(undo)
         self._removal.stage(change, position, MessageClass.ACK_RECEIVE)
+        if undo is not None:
+            change.otherwise(undo)  # before the message is back: a read that waits at the cursor may take it
         change.answer(reply, message)
         self._core.submit(change)
 
@@ -158,9 +147,9 @@ class Reading:
     def end(self, read: TwoPhaseRead, reply: Reply, *, delete: bool) -> None:
         """[MS-MQDMPR] 3.1.7.1.12: the reader has the message, or gives it back."""
         if self.two_phase.pop(read.handle, None) is None:
-            raise TransactionSequence("this read ended already", where=str(read.descriptor.format_name))
+            raise TransactionSequence("this read ended already", where=read.descriptor.text)
         if read.position.state is State.DELETED or read.descriptor.queue is None:
-            raise QueueNotAvailable("the queue was deleted", where=str(read.descriptor.format_name))
+            raise QueueNotAvailable("the queue was deleted", where=read.descriptor.text)
         change = Change()
         if delete or read.position.state is State.PURGE_PENDING:
             purged = read.position.state is State.PURGE_PENDING
@@ -200,7 +189,7 @@ class Reading:
         self._core.require_service()
         queue = descriptor.require(PEEK_ACCESS, "peek")
         if cursor is not None:
-            _require_open(cursor, descriptor)
+            cursor.require_of(descriptor)
         if cursor is None:
             lookup_id = queue.next_visible(START, peek=True)
         elif cursor.state is CursorState.READ:
@@ -208,7 +197,7 @@ class Reading:
                 raise _already_received(cursor)
             lookup_id = cursor.key
         else:
-            _require_idle(cursor)
+            cursor.require_idle()
             lookup_id = queue.next_visible(cursor.key, peek=True)
         self._show(descriptor, queue, lookup_id, reply, timeout_ms, cursor, tag)
 
@@ -224,11 +213,11 @@ class Reading:
         """The message after the cursor's ([MS-MQDMPR] 3.1.7.1.14)."""
         self._core.require_service()
         queue = descriptor.require(PEEK_ACCESS, "peek")
-        _require_open(cursor, descriptor)
+        cursor.require_of(descriptor)
         if cursor.state is not CursorState.READ:
             raise IllegalCursorAction(
                 "the cursor has no current message",
-                where=str(descriptor.format_name),
+                where=descriptor.text,
                 remedy="peek the current message first",
             )
         lookup_id = queue.next_visible(cursor.key, peek=True)
@@ -301,7 +290,7 @@ class Reading:
                 raise _locked(descriptor, lookup_id, peek)
         if found is None:
             raise MessageNotFound(
-                f"no message {action.value} of lookup id {lookup_id}", where=str(descriptor.format_name)
+                f"no message {action.value} of lookup id {lookup_id}", where=descriptor.text
             )
         return found
 
@@ -402,33 +391,21 @@ class Reading:
     def close_cursor(self, cursor: Cursor) -> None:
         """[MS-MQDMPR] 3.1.7.1.2. Reads that wait at the cursor end as cancelled."""
         if cursor.descriptor.cursors.pop(cursor.handle, None) is None:
-            raise InvalidHandle("the cursor is closed", where=str(cursor.descriptor.format_name))
+            raise InvalidHandle("the cursor is closed", where=cursor.descriptor.text)
         self.cancel_of(cursor.descriptor, "its cursor was closed", cursor)
 
 
 def _already_received(cursor: Cursor) -> MessageAlreadyReceived:
     return MessageAlreadyReceived(
         "another reader took the message under the cursor",
-        where=str(cursor.descriptor.format_name),
+        where=cursor.descriptor.text,
         remedy="go on with the next message",
     )
 
 
-def _require_open(cursor: Cursor, descriptor: OpenQueueDescriptor) -> None:
-    if descriptor.cursors.get(cursor.handle) is not cursor:
-        raise InvalidHandle(
-            "the cursor is closed, or belongs to another handle", where=str(descriptor.format_name)
-        )
-
-
-def _require_idle(cursor: Cursor) -> None:
-    if cursor.state is not CursorState.UNREAD:
-        raise IllegalCursorAction("a read waits at this cursor already", where=str(cursor.descriptor.format_name))
-
-
 def _locked(descriptor: OpenQueueDescriptor, lookup_id: int, peek: bool) -> LiorError:
     what = f"message {lookup_id} is held by a transaction or another reader"
-    where = str(descriptor.format_name)
+    where = descriptor.text
     if peek:
         return TransactionUsage(what, where=where, remedy="try again when its transaction ended")
     return MessageLocked(what, where=where, remedy="try again when its transaction ended")

@@ -11,7 +11,7 @@ from itertools import islice
 
 from lior.message import Message, MessageClass
 from lior.names import QueueSuffix
-from lior.queues.acknowledgements import wants_acknowledgement
+from lior.queues.acknowledgements import POSITIVE, wants_acknowledgement
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
 from lior.queues.events import MessageDeleted
@@ -24,7 +24,6 @@ from lior.queues.sending import Sending
 
 PURGE_CHUNK = 2000  # messages removed in one change; a long purge is several
 
-DELIVERED = frozenset({MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE})
 # Somebody emptied or deleted the queue on purpose: outside transactions that makes no dead letters
 DELIBERATE = frozenset({MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED})
 
@@ -64,12 +63,12 @@ class Removal:
         position.step(Step.RELEASE)
         position.queue.unlocked(position)
         if position.expires:
-            self._look_again(position)
+            self._look_again(position, position.expires)
         self._sending.make_available(position)
 
-    def _look_again(self, position: Position) -> None:
+    def _look_again(self, position: Position, earliest: int = 0) -> None:
         soon = int(self._core.clock.wall()) + 1
-        self._core.expiries.add(max(position.expires, soon), position.queue.queue_id, position.lookup_id)
+        self._core.expiries.add(max(earliest, soon), position.queue.queue_id, position.lookup_id)
 
     def _keep_lock(self, position: Position, owner: object) -> None:
         position.owner = owner
@@ -110,8 +109,7 @@ class Removal:
 
     def _still_purged(self, position: Position) -> None:
         position.owner = None
-        soon = int(self._core.clock.wall()) + 1
-        self._core.expiries.add(soon, position.queue.queue_id, position.lookup_id)
+        self._look_again(position)
 
     def purge_reason(self, queue: Queue) -> MessageClass:
         outgoing = isinstance(queue, OutgoingQueue)
@@ -143,13 +141,13 @@ class Removal:
                 self._copy_to_target_journal(change, queue, journal, message)
         if message.failure_reason:
             return  # a dead letter in a queue of the application: its senders were told when it failed
-        if outgoing and reason in DELIVERED:
-            if message.positive_journaling_requested and self._is_source(message):
+        if outgoing and reason in POSITIVE:
+            if message.positive_journaling_requested and self._core.is_source(message):
                 self._sending.stage_journal_copy(change, message)
             return  # the acknowledgement of arrival is the receiver's to send
         if wants_acknowledgement(message, reason):
             self._sending.stage_acknowledgement(change, message, reason)
-        if reason not in DELIVERED and message.negative_journaling_requested:
+        if reason not in POSITIVE and message.negative_journaling_requested:
             self._dead_letter(change, queue, message, reason)
 
     def _copy_to_target_journal(self, change: Change, queue: Queue, journal: Queue, message: Message) -> None:
@@ -163,7 +161,7 @@ class Removal:
         """Negative source journaling (DM-043, DM-132). Only the source queue manager keeps a message of a
         transaction; the destination keeps one outside a transaction when it was not received in time."""
         transactional = message.transaction is not None
-        source = self._is_source(message)
+        source = self._core.is_source(message)
         arrived = not isinstance(queue, OutgoingQueue)
         if not source and (transactional or not arrived or reason is not MessageClass.NACK_RECEIVE_TIMEOUT):
             return
@@ -185,9 +183,6 @@ class Removal:
         if queue is None or queue.is_system or isinstance(queue, OutgoingQueue):
             return None
         return queue if queue.transactional is (message.transaction is not None) else None
-
-    def _is_source(self, message: Message) -> bool:
-        return message.source_queue_manager == self._core.properties.identifier
 
     def _expired_on_arrival(self, change: Change, queue: Queue, message: Message) -> None:
         """A message whose time to be received was over when it came: the normal expiry path."""
@@ -254,24 +249,13 @@ class Removal:
 
     def positions(self, queue: Queue, ids: list[int]) -> list[Position]:
         """Many positions at once: read in runs, not one by one."""
-        positions = []
-        for lookup_id in ids:
-            positions.append(queue.read_ahead(lookup_id, self._core.store))
-        return positions
+        return [queue.read_ahead(lookup_id, self._core.store) for lookup_id in ids]
 
     # What the transfer protocols report
 
     def transferred(self, change: Change, position: Position) -> None:
         """The next queue manager has the message."""
         self.stage(change, position, MessageClass.ACK_REACH_QUEUE)
-
-
-def dead_letter_reason(message: Message) -> str:
-    """Why a dead letter is one, in words of the specification."""
-    try:
-        return MessageClass(message.failure_reason).name
-    except ValueError:
-        return f"{message.failure_reason:#06x}"
 
 
 def _ignore(queue: Queue) -> None:

@@ -15,6 +15,7 @@ from lior.names import (
     parse_format_name,
 )
 from lior.queues.core import Core
+from lior.queues.directory import DirectoryOperationResult, by_identifier
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue, is_hidden
 
@@ -121,15 +122,16 @@ def elements(name: FormatName) -> tuple[SingleName, ...]:
     return name.elements if isinstance(name, MultipleName) else (name,)
 
 
-def require_no_directory(name: SingleName, core: Core) -> None:
+def require_resolvable(name: SingleName, core: Core) -> None:
     """Names that only a directory service can resolve end in the documented error (design ruling 8)."""
+    success = DirectoryOperationResult.SUCCESS
     if isinstance(name, DistributionListName):
         raise NoDirectory(
             "distribution lists need a directory service, and this queue manager has none",
             where=str(name),
             remedy="list the queues instead: DIRECT=OS:a\\q,DIRECT=OS:b\\q",
         )
-    if isinstance(name, PublicName):
+    if isinstance(name, PublicName) and core.directory.read("Queue", by_identifier(name.guid)).status is not success:
         raise UnsupportedFormatNameOperation(
             "public queues of other computers need a directory service, and this queue manager has none",
             where=str(name),
@@ -137,8 +139,9 @@ def require_no_directory(name: SingleName, core: Core) -> None:
         )
     if isinstance(name, ConnectorName):
         raise UnsupportedFormatNameOperation("there are no connector queues here", where=str(name))
-    foreign = isinstance(name, (PrivateName, MachineName)) and name.guid != core.properties.identifier
-    if foreign and isinstance(name, (PrivateName, MachineName)) and name.key not in core.outgoing:
+    if not isinstance(name, (PrivateName, MachineName)) or name.guid == core.properties.identifier:
+        return
+    if core.directory.read("QueueManager", by_identifier(name.guid)).status is not success:
         raise NoDirectory(
             "the computer of this name can only be found through a directory service",
             where=str(name),

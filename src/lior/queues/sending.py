@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
 
 from lior.errors import (
     IllegalPropertyValue,
-    LabelTooLong,
     MessageNotAuthenticated,
-    MessageTooLarge,
     TransactionUsage,
-    UnsupportedClass,
 )
-from lior.message import (
-    INFINITE,
-    MAX_LABEL_LENGTH,
-    MAX_MESSAGE_SIZE,
-    Message,
-    MessageClass,
-    ObjectId,
-    PrivacyLevel,
-    is_message_class,
-)
+from lior.message import INFINITE, Message, MessageClass, ObjectId
 from lior.names import QueueSuffix, SingleName
 from lior.queues.acknowledgements import acknowledgement, wants_acknowledgement
 from lior.queues.change import Change, Reply
+from lior.queues.checking import check_message
 from lior.queues.core import Core
 from lior.queues.definition import QueuePrivacy, QueueType
 from lior.queues.descriptor import SEND_ACCESS, OpenQueueDescriptor
@@ -38,8 +26,6 @@ from lior.queues.position import Position, State, Step
 from lior.queues.queue import Queue
 from lior.queues.routing import Routing, parse_single
 from lior.queues.transaction import Enqueue, Transaction
-
-ALL_ACKNOWLEDGEMENTS: Final = 0x0F
 
 
 class EnqueueStatus(IntEnum):
@@ -145,7 +131,7 @@ class Sending:
             raise MessageNotAuthenticated(
                 "the queue takes signed messages only", where=target.text, remedy="sign the message"
             )
-        encrypted = security is not None and security.privacy_level != PrivacyLevel.NONE
+        encrypted = message.is_encrypted
         if properties.privacy_level == QueuePrivacy.BODY and not encrypted:
             raise IllegalPropertyValue(
                 "the queue takes encrypted bodies only", where=target.text, remedy="set a privacy level"
@@ -170,13 +156,17 @@ class Sending:
         message.delivery_guarantee = 1
         operation = Enqueue(queue, message)
         transaction.add(operation)
-        queue.uncommitted_bytes += operation.size
-        self._core.count_bytes(queue, operation.size)
+        self.reserve(operation)
 
-    def release(self, operation: Enqueue) -> None:
-        """Give back what `enlist` counted."""
-        operation.queue.uncommitted_bytes -= operation.size
-        self._core.count_bytes(operation.queue, -operation.size)
+    def reserve(self, held: Enqueue) -> None:
+        """Count what a transaction is to send against the quotas."""
+        held.queue.uncommitted_bytes += held.size
+        self._core.count_bytes(held.queue, held.size)
+
+    def release(self, held: Enqueue | Position) -> None:
+        """Give back what was counted for a message that is not in its queue yet."""
+        held.queue.uncommitted_bytes -= held.size
+        self._core.count_bytes(held.queue, -held.size)
 
     # The transfer protocols' enqueue
 
@@ -213,14 +203,11 @@ class Sending:
         self.stage_insert(change, queue, message)
         if message.administration_queue and wants_acknowledgement(message, MessageClass.ACK_REACH_QUEUE):
             self.stage_acknowledgement(change, message, MessageClass.ACK_REACH_QUEUE)
-        if message.positive_journaling_requested and self._is_source(message):
+        if message.positive_journaling_requested and self._core.is_source(message):
             self.stage_journal_copy(change, message)
 
     def _has_expired(self, message: Message) -> bool:
         return time_to_be_received_end(message) <= self._core.clock.wall()
-
-    def _is_source(self, message: Message) -> bool:
-        return message.source_queue_manager == self._core.properties.identifier
 
     def stage_insert(
         self, change: Change, queue: Queue, message: Message, *, abort_count: int = 0, move_count: int = 0
@@ -267,8 +254,7 @@ class Sending:
 
     def _insert_failed(self, position: Position) -> None:
         position.queue.staged_inserts -= 1
-        position.queue.uncommitted_bytes -= position.size
-        self._core.count_bytes(position.queue, -position.size)
+        self.release(position)
         position.step(Step.DELETE)
 
     def make_available(self, position: Position) -> None:
@@ -307,7 +293,7 @@ class Sending:
             why = "there is no such queue"
         elif queue.transactional or queue.kind is QueueType.SUBQUEUE:
             why = "the queue does not take messages outside a transaction"
-        elif not (queue.has_room(message.size) and self._core.has_room(queue, message.size)):
+        elif not self._core.takes(queue, message.size):
             why = "the queue's quota is used up"
         if why or queue is None:
             self._core.dropped(message, format_name, why)
@@ -327,7 +313,7 @@ class Sending:
 
     def stage_copy(self, change: Change, queue: Queue, message: Message, *, failed: int) -> bool:
         """A copy of the message for a journal or a dead-letter queue; False if there is no room."""
-        if not (queue.has_room(message.size) and self._core.has_room(queue, message.size)):
+        if not self._core.takes(queue, message.size):
             self._core.dropped(message, queue.name, "its quota is used up")
             return False
         copy = message.copy()
@@ -335,68 +321,6 @@ class Sending:
         copy.failed_destination = message.destination_queue
         self.stage_insert(change, queue, copy)
         return True
-
-
-def check_message(message: Message) -> None:
-    """What a sender may put into a message; one clear error otherwise."""
-    if not (
-        type(message.body) is bytes
-        and len(message.label) <= MAX_LABEL_LENGTH
-        and message.label.isascii()
-        and 0 <= message.priority <= 7
-        and message.message_class == 0
-        and len(message.correlation_id) == 20
-        and 0 <= message.body_type <= 0xFFFFFFFF
-        and 0 <= message.application_tag <= 0xFFFFFFFF
-        and 0 <= message.time_to_reach_queue <= 0xFFFFFFFF
-        and 0 <= message.time_to_be_received <= 0xFFFFFFFF
-        and 0 <= message.acknowledgements_requested <= ALL_ACKNOWLEDGEMENTS
-        and message.soap is None
-        and message.size <= MAX_MESSAGE_SIZE
-    ):
-        _examine(message)
-
-
-def _examine(message: Message) -> None:
-    """The checks one by one, for the message that is unusual or wrong."""
-    for name, kind in (("body", bytes), ("extension", bytes), ("correlation_id", bytes), ("label", str)):
-        if not isinstance(getattr(message, name), kind):
-            raise IllegalPropertyValue(f"{type(getattr(message, name)).__name__} is not {kind.__name__}", where=name)
-    units = len(message.label.encode("utf-16-le", "surrogatepass")) // 2
-    if units > MAX_LABEL_LENGTH:
-        raise LabelTooLong(
-            f"the label has {units} UTF-16 code units", where="label", remedy=f"use at most {MAX_LABEL_LENGTH}"
-        )
-    if not 0 <= message.priority <= 7:
-        raise IllegalPropertyValue(f"{message.priority} is out of range", where="priority", remedy="use 0 to 7")
-    if not is_message_class(message.message_class):
-        raise UnsupportedClass(
-            f"{message.message_class:#06x} is not a message class",
-            where="message_class",
-            remedy="use 0, or a class of your own inside the mask 0xE1FF",
-        )
-    if len(message.correlation_id) != 20:
-        raise IllegalPropertyValue(
-            f"{len(message.correlation_id)} bytes", where="correlation_id", remedy="a correlation id has 20 bytes"
-        )
-    for name in ("application_tag", "body_type", "time_to_reach_queue", "time_to_be_received"):
-        value = getattr(message, name)
-        if not 0 <= value <= 0xFFFFFFFF:
-            raise IllegalPropertyValue(f"{value} does not fit 32 bits", where=name, remedy="use 0 to 4294967295")
-    if not 0 <= message.acknowledgements_requested <= ALL_ACKNOWLEDGEMENTS:
-        raise IllegalPropertyValue(
-            f"{message.acknowledgements_requested:#x}", where="acknowledgements_requested", remedy="use the bits 1 to 8"
-        )
-    if message.soap is not None:
-        raise IllegalPropertyValue(
-            "the SOAP parts are set by the transfer only", where="soap", remedy="leave them out"
-        )
-    if message.size > MAX_MESSAGE_SIZE:
-        raise MessageTooLarge(
-            f"{message.size} bytes with headers",
-            where="body",
-            remedy=f"a message holds at most {MAX_MESSAGE_SIZE} bytes: store the body elsewhere and send its address",
-        )
 
 
 def _nobody(position: Position) -> bool:

@@ -15,22 +15,19 @@ from lior.names import MultipleName, QueueSuffix, parse_format_name, parse_path_
 from lior.queues.administration import register
 from lior.queues.change import Change
 from lior.queues.core import Core
-from lior.queues.counters import COUNTER, Counter, stored_limit
+from lior.queues.counters import ORDINALS, Counter, stored_limit
 from lior.queues.definition import QueueManagerProperties, QueueProperties, QueueType
 from lior.queues.index import LookupIndex
-from lior.queues.machine import NEXT_QUEUE_ID, QUEUE_MANAGER
+from lior.queues.machine import NEXT_QUEUE_ID, QUEUE_MANAGER, properties_record
 from lior.queues.outgoing import INCOMING, IncomingTransactionalTransferInfo, OutgoingQueue, OutgoingState
-from lior.queues.ports import IndexEntry, LoadedState, PutQueue, PutState
+from lior.queues.ports import COUNTER, LOOKUP_IDS, SEQUENCE_MASK, IndexEntry, LoadedState, PutQueue
 from lior.queues.queue import HIDDEN_QUEUES, Queue
 from lior.queues.routing import SYSTEM_QUEUES, private_name
-from lior.queues.sending import Sending
 from lior.queues.transactions import PREPARED, PREPARED_QUEUE, Transactions
 from lior.security import ADMINISTRATORS, Caller, default_queue_manager_descriptor
 
-SEQUENCE_MASK: Final = (1 << 56) - 1  # the part of a lookup id that the counter gives
 
-
-def load(core: Core, transactions: Transactions, sending: Sending) -> None:
+def load(core: Core, transactions: Transactions) -> None:
     """Everything but the engine's first commit, which it does before it says ready."""
     state = core.store.load()
     change = Change()
@@ -39,8 +36,8 @@ def load(core: Core, transactions: Transactions, sending: Sending) -> None:
     core.next_queue_id = max(core.next_queue_id, int(state.state.get((QUEUE_MANAGER, NEXT_QUEUE_ID), b"0")))
     _make_system_queues(core, change)
     highest = _load_index(core)
-    core.lookup_ids = Counter("lookup", max(highest, stored_limit(state.state.get((COUNTER, "lookup")))), 56)
-    core.ordinals = Counter("ordinal", stored_limit(state.state.get((COUNTER, "ordinal"))), 32)
+    core.lookup_ids = Counter(LOOKUP_IDS, max(highest, stored_limit(state.state.get((COUNTER, LOOKUP_IDS)))), 56)
+    core.ordinals = Counter(ORDINALS, stored_limit(state.state.get((COUNTER, ORDINALS))), 32)
     for counter in (core.lookup_ids, core.ordinals):
         counter.reserve(change)
     for (kind, key), value in state.state.items():
@@ -69,9 +66,7 @@ def _load_properties(core: Core, state: LoadedState, change: Change) -> None:
         owner = Caller(ADMINISTRATORS, is_administrator=True, authenticated=True)
         core.properties.security = default_queue_manager_descriptor(owner)
     if value is None:
-        change.operations.append(
-            PutState(QUEUE_MANAGER, "properties", json.dumps(core.properties.to_json()).encode())
-        )
+        change.operations.append(properties_record(core.properties))
 
 
 def _load_queues(core: Core, records: list[PutQueue]) -> None:

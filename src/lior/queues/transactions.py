@@ -9,7 +9,7 @@ from uuid import UUID
 
 from lior.errors import InvalidParameter, LiorError, StoreCorrupt, TransactionSequence
 from lior.message import NULL_GUID, MessageClass, MessageTransaction
-from lior.queues.change import Change, Reply
+from lior.queues.change import Change, Nobody, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueProperties, QueueType
 from lior.queues.moving import Moving
@@ -93,17 +93,13 @@ class Transactions:
         queue = operation.queue
         before = len(change.operations)
         self._sending.release(operation)
-        change.otherwise(self._recount, operation)
+        change.otherwise(self._sending.reserve, operation)
         if queue.deleted:
             self._removal.refuse(change, queue, operation.message, MessageClass.NACK_Q_DELETED)
         else:
             self._sending.stage_arrival(change, queue, operation.message)
         if operation.prepared_id:
             self._use_prepared(change, operation, before)
-
-    def _recount(self, operation: Enqueue) -> None:
-        operation.queue.uncommitted_bytes += operation.size
-        self._core.count_bytes(operation.queue, operation.size)
 
     def _use_prepared(self, change: Change, operation: Enqueue, before: int) -> None:
         """The store has the message already: move it to its queue instead of writing it again, or delete
@@ -165,6 +161,17 @@ class Transactions:
         change.then(self._ended, transaction)
         change.answer(reply)
         self._core.submit(change)
+
+    def abandon(self, transaction: Transaction) -> None:
+        """Its client is gone (DM-097): abort it, unless it is prepared or about to end, for then others decide."""
+        if transaction.state is TransactionState.ACTIVE:
+            self.abort(transaction.identifier, Nobody())
+        elif transaction.state is TransactionState.PREPARING:
+            change = Change()  # a preparation that fails makes it active again
+            change.ordered = True
+            change.then(self.abandon, transaction)
+            change.otherwise(self._not_decided, transaction)
+            self._core.submit(change)
 
     def _abort_enqueue(self, change: Change, operation: Enqueue) -> None:
         if operation.prepared_id:
@@ -295,8 +302,7 @@ class Transactions:
                 )
             queue = queue or _deleted_queue(queue_id, stored.message.destination_queue)
             operation = Enqueue(queue, stored.message, lookup_id)
-            queue.uncommitted_bytes += operation.size
-            self._core.count_bytes(queue, operation.size)
+            self._sending.reserve(operation)
             return operation
         if queue is None or lookup_id not in queue.available:
             return None  # an express message, gone with the crash

@@ -107,11 +107,11 @@ class Waits:
 
 
 def timed_out(descriptor: OpenQueueDescriptor) -> Timeout:
-    return Timeout("no message arrived in time", where=str(descriptor.format_name))
+    return Timeout("no message arrived in time", where=descriptor.text)
 
 
 def cancelled(descriptor: OpenQueueDescriptor, why: str) -> OperationCancelled:
-    return OperationCancelled(f"the read was cancelled: {why}", where=str(descriptor.format_name))
+    return OperationCancelled(f"the read was cancelled: {why}", where=descriptor.text)
 
 
 def cancel(wait: WaitingRead, error: LiorError) -> None:

@@ -14,16 +14,15 @@ from struct import error as StructError
 from typing import Final
 
 from lior.errors import LiorError, StoreUnusable
+from lior.queues.ports import COUNTER, LOOKUP_IDS, SEQUENCE_MASK
 from lior.store import recovery, salvage
 from lior.store.errors import READ_ERRORS, translate
 from lior.store.lock import LOCK_FILE, DirectoryLock, read_holder, unusable
-from lior.store.plan import SEQUENCE_MASK
 from lior.store.record import decode
 from lior.store.report import Report, Severity
 from lior.store.schema import VERSION, queue_check, row_check, state_check
 
 REPAIR: Final = "run: lior doctor --repair"
-COUNTER: Final = ("counter", "lookup")  # where queues keep how far lookup ids are reserved
 LITTLE_ROOM: Final = 64 << 20
 _EACH: Final = 20  # findings of one kind that are listed one by one
 _OURS: Final = (recovery.STORE_FILE, LOCK_FILE, "damaged-")
@@ -125,7 +124,7 @@ def _examine_state(connection: sqlite3.Connection, report: Report, where: str) -
     for kind, key, value, check in connection.execute("SELECT * FROM state"):
         if not isinstance(value, bytes) or check != state_check(kind, key, value):
             report.add(Severity.ERROR, f"the state {kind} {key} is damaged", where, REPAIR)
-        elif kind == COUNTER[0]:
+        elif kind == COUNTER:
             counters[key] = int.from_bytes(value, "little")
     return counters
 
@@ -185,9 +184,8 @@ def _examine_messages(connection: sqlite3.Connection, report: Report, where: str
 
 
 def _examine_counters(report: Report, where: str, counters: dict[str, int], highest: int) -> None:
-    name = COUNTER[1]
-    if counters.get(name, highest) & SEQUENCE_MASK < highest:
-        report.add(Severity.ERROR, f"the counter {name} stands at {counters[name]}, lookup ids up to {highest} "
+    if counters.get(LOOKUP_IDS, highest) & SEQUENCE_MASK < highest:
+        report.add(Severity.ERROR, f"the counter {LOOKUP_IDS} stands at {counters[LOOKUP_IDS]}, lookup ids up to {highest} "
                    "are in use: new messages could take their positions", where, REPAIR)
 
 
@@ -200,7 +198,7 @@ def repair(directory: str | os.PathLike[str]) -> Report:
         return before
     with _exclusive_lock(where):
         try:
-            report = salvage.rebuild(where, COUNTER)
+            report = salvage.rebuild(where)
         except OSError as error:
             raise unusable(error, where) from error
         except sqlite3.Error as error:

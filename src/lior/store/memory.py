@@ -23,9 +23,8 @@ from lior.queues.ports import (
     SetCounts,
     StoredMessage,
 )
+from lior.store.plan import INT64
 from lior.store.record import decode, encode
-
-_INT64: Final = range(-(1 << 63), 1 << 63)
 
 
 class _Row(NamedTuple):
@@ -155,7 +154,7 @@ class MemoryStore:
 
     def _insert(self, queue_id: int, lookup_id: int, row: _Row) -> None:
         where = f"queue {queue_id}, lookup id 0x{lookup_id:X}"
-        if queue_id not in _INT64 or lookup_id not in _INT64:
+        if queue_id not in INT64 or lookup_id not in INT64:
             raise InvalidParameter("no message can have this position", where=where)
         if lookup_id in self._rows(queue_id):
             raise InvalidParameter("another message has this position", where=where)

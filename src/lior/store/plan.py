@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from lior.errors import InvalidParameter
 from lior.queues.ports import (
+    SEQUENCE_MASK,
     DeleteMessage,
     DeleteQueue,
     DeleteState,
@@ -27,9 +28,8 @@ from lior.store.schema import queue_check, row_check, state_check
 
 ROWS: Final = 64  # in one statement
 BYTES: Final = 1 << 20  # of bodies in one statement, since SQLite copies what is bound
-SEQUENCE_MASK: Final = (1 << 56) - 1  # the part of a lookup id that a counter gives
 PUT_COLUMNS: Final = "q, l, n, e, t, a, v, u, k, hdr, body"
-_INT64: Final = range(-(1 << 63), 1 << 63)
+INT64: Final = range(-(1 << 63), 1 << 63)
 
 GUARD: Final = "SELECT 1 FROM m WHERE q=? AND l=?"  # a statement that must find nothing
 _MOVE: Final = ("UPDATE m SET q=?3, l=?4, a=?5, v=?6, u=?7, t=coalesce(?8, t), "
@@ -159,7 +159,7 @@ class Plan:
                 self._guard(puts, queue_id, lookup_id)
             else:
                 highest = sequence
-            if queue_id not in _INT64 or lookup_id not in _INT64:
+            if queue_id not in INT64 or lookup_id not in INT64:
                 raise InvalidParameter(f"no position can be {queue_id}, 0x{lookup_id:X}", where="PutMessage")
             header, body = encode(message), message.body
             columns = (queue_id, lookup_id, message.size, expires, arrival_time, aborts, moves, last_move)
@@ -182,7 +182,7 @@ class Plan:
             self.statements.append((_COUNTS, (change.queue_id, change.lookup_id, change.abort_count)))
             return
         queue_id, lookup_id, target, target_lookup, *_ = change
-        if target not in _INT64 or target_lookup not in _INT64:
+        if target not in INT64 or target_lookup not in INT64:
             raise InvalidParameter(f"no position can be {target}, 0x{target_lookup:X}", where="MoveMessage")
         if (queue_id, lookup_id) != (target, target_lookup):
             self.statements.append((GUARD, (target, target_lookup)))

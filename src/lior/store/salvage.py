@@ -18,9 +18,10 @@ from typing import Any, Final
 
 from lior.errors import LiorError, StoreVersion
 from lior.message import Message
+from lior.queues.ports import COUNTER, LOOKUP_IDS, SEQUENCE_MASK
 from lior.store import recovery, schema
 from lior.store.pages import Cell, PageFile, Value
-from lior.store.plan import PUT_COLUMNS, SEQUENCE_MASK
+from lior.store.plan import PUT_COLUMNS
 from lior.store.record import decode
 from lior.store.report import Report, Severity
 from lior.store.schema import queue_check, row_check, state_check
@@ -33,10 +34,11 @@ CREATE TABLE lost(q INTEGER, l INTEGER, PRIMARY KEY(q, l)) WITHOUT ROWID;
 """
 _PUT: Final = f"INSERT INTO m({PUT_COLUMNS}) VALUES ({', '.join('?' * 11)})"
 _COLUMNS: Final = "its position, times or counts are damaged"
+_COUNTER: Final = (COUNTER, LOOKUP_IDS)
 _SCHEMA_KINDS: Final = ("table", "index", "trigger", "view")
 
 
-def rebuild(directory: Path, counter: tuple[str, str]) -> Report:
+def rebuild(directory: Path) -> Report:
     """Salvage the store of a directory whose lock the caller holds."""
     report = Report(os.fspath(directory), repaired=True)
     path, repaired = directory / recovery.STORE_FILE, directory / recovery.REPAIRED_FILE
@@ -47,7 +49,7 @@ def rebuild(directory: Path, counter: tuple[str, str]) -> Report:
         report.kept_in = os.fspath(aside)
         building = directory / recovery.NEW_FILE
         recovery.discard(building)
-        _salvage(path, building, aside / "quarantine.db", report, counter)
+        _salvage(path, building, aside / "quarantine.db", report)
         for suffix in ("", "-wal"):
             damaged = path.with_name(path.name + suffix)
             if damaged.exists():
@@ -78,7 +80,7 @@ def _new_directory(directory: Path) -> Path:
             return aside
 
 
-def _salvage(path: Path, building: Path, quarantine: Path, report: Report, counter: tuple[str, str]) -> None:
+def _salvage(path: Path, building: Path, quarantine: Path, report: Report) -> None:
     source = PageFile(path) if path.exists() else None
     try:
         with closing(recovery.connect(building, "rwc")) as target, closing(sqlite3.connect(quarantine)) as aside:
@@ -93,7 +95,7 @@ def _salvage(path: Path, building: Path, quarantine: Path, report: Report, count
                     report.add(Severity.ERROR, problem, os.fspath(path))
                 for cell in source.cells():
                     work.take(cell)
-            work.finish(counter)
+            work.finish()
             target.execute("COMMIT")
             aside.commit()
     finally:
@@ -213,7 +215,7 @@ class _Salvage:
                 self._report.add(Severity.WARNING, f"kept the message of queue {queue_id}, lookup id "
                                  f"{lookup_id:#018x}, whose times or counts may be wrong", self._where)
 
-    def finish(self, counter: tuple[str, str]) -> None:
+    def finish(self) -> None:
         """Name what is missing, and lift the counter of lookup ids above all that were ever in use."""
         self._place_by_index()
         highest = self._highest
@@ -225,9 +227,9 @@ class _Salvage:
                 if self._report.lost <= 100:
                     self._report.add(Severity.ERROR, f"the message of queue {queue_id}, lookup id {lookup_id:#018x} "
                                      "cannot be read", self._where, "its remains, if any, are in quarantine.db")
-        row = self._target.execute("SELECT value FROM state WHERE kind=? AND key=?", counter).fetchone()
+        row = self._target.execute("SELECT value FROM state WHERE kind=? AND key=?", _COUNTER).fetchone()
         if highest >= 0 and (row is None or int.from_bytes(row[0], "little") & SEQUENCE_MASK < highest):
             value = highest.to_bytes(16, "little")
             self._target.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?)",
-                                 (*counter, value, state_check(*counter, value)))
-            self._report.add(Severity.NOTE, f"set the counter {counter[1]} to {highest}", self._where)
+                                 (*_COUNTER, value, state_check(*_COUNTER, value)))
+            self._report.add(Severity.NOTE, f"set the counter {LOOKUP_IDS} to {highest}", self._where)

@@ -20,11 +20,11 @@ from lior.errors import (
     StoreUnusable,
     StoreVersion,
 )
-from lior.queues.ports import IndexEntry, LoadedState, Operation, PutQueue, StoredMessage
+from lior.queues.ports import SEQUENCE_MASK, IndexEntry, LoadedState, Operation, PutQueue, StoredMessage
 from lior.store import backup, recovery
 from lior.store.errors import DAMAGED_TEXT, READ_ERRORS, translate
 from lior.store.lock import DirectoryLock, unusable
-from lior.store.plan import GUARD, SEQUENCE_MASK, Plan
+from lior.store.plan import GUARD, Plan
 from lior.store.record import decode
 from lior.store.schema import queue_check, row_check, state_check
 

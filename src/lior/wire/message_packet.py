@@ -285,7 +285,7 @@ def from_user_message(user_message: UserMessage, *, queue_manager: UUID) -> Mess
         security=_message_security(user_message),
         transaction=_message_transaction(transaction) if transaction is not None else None,
         soap=_message_soap(user_message.soap) if user_message.soap is not None else None,
-        packet=user_message.envelope if user_message.packet else b"",
+        packet=user_message.envelope,
     )
 
 

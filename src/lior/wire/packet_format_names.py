@@ -74,8 +74,10 @@ def elements_of(names: str) -> list[NameElement]:
     """The names of a list that have a form in a MultiQueueFormatHeader; the others are left out."""
     if not names:
         return []
-    texts = _ELEMENT_START.split(names) if "," in names else [names]
-    return [element for element in map(_element, texts) if element is not None]
+    if "," not in names:
+        element = _element(names)
+        return [element] if element is not None else []
+    return [element for element in map(_element, _ELEMENT_START.split(names)) if element is not None]
 
 
 def element_name(element: NameElement) -> str:
@@ -126,7 +128,9 @@ def packet_name(text: str, hosts: Hosts) -> PacketName:
     if not text:
         return ABSENT
     elements = elements_of(text)
-    element = next((e for e in elements if e.format_type != ELEMENT_DISTRIBUTION_LIST), None)
+    element = elements[0] if elements else None
+    if element is None or element.format_type == ELEMENT_DISTRIBUTION_LIST:
+        element = next((e for e in elements if e.format_type != ELEMENT_DISTRIBUTION_LIST), None)
     if element is None:
         if len(elements) > 1:
             return ABSENT

@@ -120,6 +120,8 @@ def _decode_direct(data: bytes, at: int, end: int, origin: int) -> tuple[PacketN
 
 def encode_packet_name(name: PacketName) -> bytes:
     """The bytes of a name; they are a multiple of four, as is the header's size before them."""
+    if name.type == NO_QUEUE:
+        return b""
     if name.type == DIRECT:
         text = utf16_bytes(name.text, "DirectQueueFormatName")
         if not 4 <= len(text) <= MAX_DIRECT_BYTES:
@@ -128,7 +130,7 @@ def encode_packet_name(name: PacketName) -> bytes:
         return b"".join((_U16.pack(len(text)), text, padding(len(text) + 2)))
     if name.type in _NUMBER_ONLY:
         return _number(name.number)
-    if name.type in (NO_QUEUE, SAME_AS_ADMINISTRATION):
+    if name.type == SAME_AS_ADMINISTRATION:
         return b""
     if name.type == PUBLIC:
         return _guid(name.guid)

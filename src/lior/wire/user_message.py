@@ -6,6 +6,7 @@ came; `encode` writes the fields, with padding of zeros (what padding holds is n
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Self
 
 from lior.errors import InvalidParameter, Malformed, MessageTooLarge
@@ -75,7 +76,8 @@ class UserMessage:
     multi_queue: MultiQueueFormat | None = None
     session: SessionHeader | None = None
     packet: bytes = field(default=b"", repr=False, compare=False)  # as received
-    body_at: int = field(default=0, repr=False, compare=False)  # where the body is in `packet`
+    body_at: int = field(default=0, repr=False, compare=False)  # where the body was in `packet`
+    body_end: int = field(default=0, repr=False, compare=False)
 
     @property
     def label_text(self) -> str:
@@ -117,7 +119,7 @@ class UserMessage:
             raise _malformed(f"{end - at} bytes behind the last header", f"offset {at}")
         return cls(base, user, properties, memoryview(data)[body_at:body_end], label, data[extension_at:body_at],
                    destination, admin, response, connector_type, transaction, security, debug, soap, multi_queue,
-                   session, data, body_at)
+                   session, data, body_at, body_end)
 
     def encode(self) -> bytes:
         """The packet: sizes, presence flags and queue types are computed and written into the headers."""
@@ -183,11 +185,14 @@ class UserMessage:
 
     @property
     def envelope(self) -> bytes:
-        """The packet as received without its body and its SessionHeader; `rejoin` puts the body back."""
+        """The packet as received without its body and its SessionHeader, whatever was done to the fields since.
+
+        `rejoin` puts the body back; one that was decrypted is not the body of this packet any more."""
         packet, body_at = self.packet, self.body_at
-        end = len(packet) - (SessionHeader.SIZE if self.session is not None else 0)
-        head = packet[:body_at] if self.session is None else packet[:2] + _without_session(packet) + packet[4:body_at]
-        return head + packet[body_at + len(self.body) : end]
+        if not packet or not packet[2] & SH:
+            return packet[:body_at] + packet[self.body_end :]
+        flags = (int.from_bytes(packet[2:4], "little") & ~SH).to_bytes(2, "little")
+        return b"".join((packet[:2], flags, packet[4:body_at], packet[self.body_end : -SessionHeader.SIZE]))
 
 
 def rejoin(envelope: bytes, body: bytes | memoryview) -> bytes:
@@ -224,10 +229,6 @@ def _checked_base(packet: bytes | bytearray | memoryview) -> tuple[bytes, BaseHe
     return data, base
 
 
-def _without_session(packet: bytes) -> bytes:
-    return (int.from_bytes(packet[2:4], "little") & ~SH).to_bytes(2, "little")
-
-
 _Names = tuple[UserHeader, PacketName, PacketName, PacketName, bytes | None, int]
 
 
@@ -252,6 +253,7 @@ def _decode_user_header(data: bytes, end: int) -> _Names:
     return user, destination, admin, response, data[at : at + _GUID_SIZE], at + _GUID_SIZE
 
 
+@lru_cache(maxsize=1024)
 def _user_flags_problem(flags: int) -> str:
     """What 2.2.19.2 does not allow. A hop count of 30 or 31 is answered with its own class, not here."""
     mode = flags >> DM_SHIFT & 3
