@@ -10,10 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from lior.errors import LiorError
 from lior.message import Message
 from lior.queues.change import Change
-from lior.queues.descriptor import QueueAccessType
+from lior.queues.descriptor import QueueAccessType, TwoPhaseRead
 from lior.queues.ports import Store
 from lior.queues.queue import Queue
-from lior.queues.descriptor import TwoPhaseRead
 from lior.store.memory import MemoryStore
 from lior.testing.engine import Answer, ManualEngine
 from tests.properties.model import FOREVER, Entry, Op, Q, Refused

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from lior.queues.descriptor import QueueAccessType
-from lior.queues.descriptor import TwoPhaseRead
+from lior.queues.descriptor import QueueAccessType, TwoPhaseRead
 from lior.queues.transaction import Transaction, TransactionState
 from lior.testing.engine import Answer, ManualEngine
 from tests.queues.scenario import FULL, QUEUE, FullStore

@@ -4,10 +4,9 @@ import pytest
 
 from lior.errors import MessageStorageFailed, TransactionUsage
 from lior.message import Message, MessageClass
-from lior.queues.descriptor import OpenQueueDescriptor, QueueAccessType
+from lior.queues.descriptor import OpenQueueDescriptor, QueueAccessType, TwoPhaseRead
 from lior.queues.outgoing import OutgoingQueue, OutgoingState
 from lior.queues.queue import Queue
-from lior.queues.descriptor import TwoPhaseRead
 from lior.queues.transaction import Transaction
 from lior.testing.engine import Answer, ManualEngine
 from tests.queues.conftest import Host

@@ -208,8 +208,7 @@ class Administration:
         self._core.require_service()
         self._require_ordinary(queue, "delete")
         self._access.check_queue(caller, queue, QueueAccess.DELETE_QUEUE)
-        assert queue.journal is not None
-        handles = [handle for member in (*_family(queue), queue.journal) for handle in self._detach(member)]
+        handles = [handle for member in _family_and_journal(queue) for handle in self._detach(member)]
         self._delete_when_settled(queue, handles, reply)
 
     def _delete_when_settled(self, queue: Queue, handles: list[Handle], reply: Reply) -> None:
@@ -225,8 +224,7 @@ class Administration:
             change.refuse(reply)
             self._core.submit(change)
             return
-        assert queue.journal is not None
-        for member in (*family, queue.journal):
+        for member in _family_and_journal(queue):
             change.operations.append(DeleteQueue(member.queue_id))
         self._forget_streams(change, queue)
         change.operations.append(PutState(QUEUE_MANAGER, NEXT_QUEUE_ID, str(self._core.next_queue_id).encode()))
@@ -283,9 +281,7 @@ class Administration:
 
     def _deleted(self, queue: Queue) -> None:
         core = self._core
-        for member in (*queue.subqueues.values(), queue.journal, queue):
-            if member is None:
-                continue
+        for member in _family_and_journal(queue):
             core.count_bytes(member, -member.total_bytes)
             member.total_bytes = 0
             for position in list(member.positions.values()):
@@ -301,7 +297,7 @@ class Administration:
         core.emit(QueueChanged(queue, "deleted"))
 
     def _not_deleted(self, queue: Queue, handles: list[Handle]) -> None:
-        family = [member for member in (*queue.subqueues.values(), queue.journal, queue) if member is not None]
+        family = _family_and_journal(queue)
         for member in family:
             member.deleted = False
         for member, descriptor in handles:
@@ -373,6 +369,10 @@ def register(core: Core, queue: Queue) -> None:
 
 def _family(queue: Queue) -> list[Queue]:
     return [*(queue.subqueues[name] for name in sorted(queue.subqueues)), queue]
+
+
+def _family_and_journal(queue: Queue) -> list[Queue]:
+    return _family(queue) if queue.journal is None else [*_family(queue), queue.journal]
 
 
 def _in_change(queue: Queue) -> bool:

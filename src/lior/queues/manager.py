@@ -27,18 +27,13 @@ from lior.queues.descriptor import (
     QueueShareMode,
     TwoPhaseRead,
 )
-from lior.queues.events import (
-    Event,
-    MessageAwaitsTransfer,
-    QueueManagerStarted,
-    QueueManagerStopped,
-)
+from lior.queues.events import Event, MessageAwaitsTransfer, QueueManagerStarted, QueueManagerStopped
 from lior.queues.machine import Machine
 from lior.queues.moving import Moving
 from lior.queues.opening import Opening
 from lior.queues.outgoing import OutgoingQueue, dispatch_order
 from lior.queues.ports import Ids, Store, TransactionOutcomes
-from lior.queues.queue import Queue, is_hidden
+from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.queues.removal import Removal
 from lior.queues.routing import Routing
@@ -214,16 +209,8 @@ class QueueManager:
         if isinstance(name, PathName):
             if not self.core.local.is_local(name.computer):
                 return None
-            return self._by_path(name)
+            return self.routing.by_path(name)
         return None if isinstance(name, MultipleName) else self.routing.find(name)
-
-    def _by_path(self, path: PathName) -> Queue | None:
-        queue = self.core.paths.get(path.without_subqueue().without_suffix().local_key)
-        if queue is None or is_hidden(queue):
-            return None
-        if path.subqueue:
-            return queue.subqueues.get(path.subqueue.casefold())
-        return queue.journal if path.suffix.name == "JOURNAL" and not queue.is_system else queue
 
     # Handles
 

@@ -353,18 +353,18 @@ class Reading:
 
     def cancel(self, queue: Queue, tag: Any) -> None:
         """[MS-MQDMPR] 3.1.7.1.17"""
-        for wait in queue.waiters:
-            if tag is not None and wait.tag == tag:
-                cancel(wait, cancelled(wait.descriptor, "on request"))
-                return
-        raise WaitNotFound(f"no read waits under the tag {tag}", where=queue.name)
+        if not self._cancel(queue, tag, "on request"):
+            raise WaitNotFound(f"no read waits under the tag {tag}", where=queue.name)
 
     def cancel_quietly(self, queue: Queue, tag: Any) -> None:
         """As `cancel`, for a caller that is gone already."""
-        for wait in queue.waiters:
-            if wait.tag is tag:
-                cancel(wait, cancelled(wait.descriptor, "its caller went away"))
-                return
+        self._cancel(queue, tag, "its caller went away")
+
+    def _cancel(self, queue: Queue, tag: Any, why: str) -> bool:
+        wait = next((wait for wait in queue.waiters if tag is not None and wait.tag == tag), None)
+        if wait is not None:
+            cancel(wait, cancelled(wait.descriptor, why))
+        return wait is not None
 
     def cancel_of(self, descriptor: OpenQueueDescriptor, why: str, cursor: Cursor | None = None) -> None:
         """End the waits of a descriptor, or only those of one of its cursors."""

@@ -8,6 +8,8 @@ from lior.names import (
     FormatName,
     MachineName,
     MultipleName,
+    PathKind,
+    PathName,
     PrivateName,
     PublicName,
     QueueSuffix,
@@ -51,11 +53,9 @@ class Routing:
         if isinstance(name, DirectName):
             return self._direct(name)
         if isinstance(name, PrivateName):
-            queue = self._core.private_numbers.get(name.number)
-            return queue.journal if queue is not None and name.suffix is QueueSuffix.JOURNAL else queue
+            return _part(self._core.private_numbers.get(name.number), "", name.suffix)
         if isinstance(name, PublicName):
-            queue = self._core.identifiers.get(name.guid)
-            return queue.journal if queue is not None and name.suffix is QueueSuffix.JOURNAL else queue
+            return _part(self._core.identifiers.get(name.guid), "", name.suffix)
         if isinstance(name, MachineName):
             return self.system(name.suffix)
         return None
@@ -63,13 +63,17 @@ class Routing:
     def _direct(self, name: DirectName) -> Queue | None:
         if name.is_system:
             return self.system(name.suffix)
+        return _part(self._whole(name), name.subqueue, name.suffix)
+
+    def _whole(self, name: DirectName) -> Queue | None:
+        """The queue that a direct name is about, or about a part of."""
         key = private_name(name.queue) if name.is_private else name.queue
-        queue = self._core.paths.get(key.casefold())
-        if queue is None or is_hidden(queue):
-            return None  # [MS-MQDMPR] 3.1.1.1: applications never see the hidden system queues
-        if name.subqueue:
-            return queue.subqueues.get(name.subqueue.casefold())
-        return queue.journal if name.suffix is QueueSuffix.JOURNAL else queue
+        return self._core.paths.get(key.casefold())
+
+    def by_path(self, path: PathName) -> Queue | None:
+        """The queue of a path on this computer."""
+        whole = self._core.paths.get(path.without_subqueue().without_suffix().local_key)
+        return _part(whole, path.subqueue, QueueSuffix.NONE if path.kind is PathKind.SYSTEM else path.suffix)
 
     def system(self, suffix: QueueSuffix) -> Queue | None:
         path = SYSTEM_QUEUES.get(suffix)
@@ -79,8 +83,7 @@ class Routing:
         """The local queue under which `name` would be a subqueue."""
         if not isinstance(name, DirectName) or not name.subqueue or not self._core.local.designates_me(name):
             return None
-        key = private_name(name.queue) if name.is_private else name.queue
-        queue = self._core.paths.get(key.casefold())
+        queue = self._whole(name)
         return None if queue is None or queue.is_system or queue.deleted else queue
 
     def outgoing(self, name: SingleName) -> OutgoingQueue:
@@ -107,6 +110,16 @@ class Routing:
         if isinstance(name, (PublicName, DistributionListName, ConnectorName, MachineName)):
             return self._local(name) if isinstance(name, PublicName) else None
         return self.outgoing(name)
+
+
+def _part(queue: Queue | None, subqueue: str, suffix: QueueSuffix) -> Queue | None:
+    """The queue itself, its subqueue or its journal. Nothing of a hidden queue: applications never see those
+    ([MS-MQDMPR] 3.1.1.1)."""
+    if queue is None or is_hidden(queue):
+        return None
+    if subqueue:
+        return queue.subqueues.get(subqueue.casefold())
+    return queue.journal if suffix is QueueSuffix.JOURNAL else queue
 
 
 def parse_single(text: str) -> SingleName | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from lior.errors import IllegalFormatName, StoreCorrupt
