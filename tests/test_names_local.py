@@ -10,29 +10,15 @@ from lior.names import (
     FormatName,
     LocalNames,
     MultipleName,
-    SingleName,
     check_without_directory,
     expand,
     parse_format_name,
     parse_path_name,
     queue_path,
 )
+from tests.name_examples import GUID, LOCAL, single
 
-GUID = "0BADCAFE-1234-5678-9ABC-DEF012345678"
 OTHER = "11111111-2222-3333-4444-555555555555"
-LOCAL = LocalNames(
-    computer_name="ALPHA",
-    qualified_name="alpha.example.org",
-    addresses=frozenset({"127.0.0.2", "192.168.1.7", "fe80::1", "2001:db8::a"}),
-    guid=UUID(GUID),
-    aliases=frozenset({"queues.example.org"}),
-)
-
-
-def single(text: str) -> SingleName:
-    name = parse_format_name(text)
-    assert not isinstance(name, MultipleName)
-    return name
 
 
 @pytest.mark.spec("DM-092")

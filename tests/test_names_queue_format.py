@@ -7,41 +7,16 @@ import pytest
 
 from lior.errors import IllegalFormatName
 from lior.names import (
-    DirectName,
-    LocalNames,
-    MultipleName,
     QueueFormat,
     QueueFormatType,
     QueueSuffix,
-    SingleName,
     from_queue_format,
     is_valid_suffix,
-    parse_format_name,
     queue_path,
     split_suffix_and_flags,
     to_queue_format,
 )
-
-GUID = "0BADCAFE-1234-5678-9ABC-DEF012345678"
-LOCAL = LocalNames(
-    computer_name="ALPHA",
-    qualified_name="alpha.example.org",
-    addresses=frozenset({"127.0.0.2", "192.168.1.7", "fe80::1", "2001:db8::a"}),
-    guid=UUID(GUID),
-    aliases=frozenset({"queues.example.org"}),
-)
-
-
-def direct(text: str) -> DirectName:
-    name = parse_format_name(text)
-    assert isinstance(name, DirectName)
-    return name
-
-
-def single(text: str) -> SingleName:
-    name = parse_format_name(text)
-    assert not isinstance(name, MultipleName)
-    return name
+from tests.name_examples import GUID, LOCAL, direct, single
 
 
 @pytest.mark.spec("MQ-031")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -76,13 +77,25 @@ class EmbeddedBackend:
     # Messages
 
     def send(self, handle: OpenQueueDescriptor, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]:
+        """A producer who outruns the disk waits in line. What is sent in a transaction is not: its begin was."""
         found = None if transaction is None else self.manager.transactions.find(transaction)
         future = self.engine.future()
+        if found is None and self.engine.crowded:
+            self.engine.line_up(partial(self._send_in_turn, handle, message, future))
+            return future
         try:
             self.manager.sending.send(handle, message, found, FutureReply(future))
         except LiorError as error:
             future.set_exception(error)
         return future
+
+    def _send_in_turn(self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]) -> None:
+        if future.done():  # its caller went away
+            return
+        try:
+            self.manager.sending.send(handle, message, None, FutureReply(future))
+        except LiorError as error:
+            future.set_exception(error)
 
     def receive(
         self,
@@ -92,7 +105,7 @@ class EmbeddedBackend:
         transaction: UUID | None = None,
     ) -> Awaitable[Message]:
         found = None if transaction is None else self.manager.transactions.find(transaction)
-        read = Read(self.manager.reading, handle)
+        read = Read(self.engine.own_loop(), self.manager.reading, handle)
         return self._start(
             read,
             self.manager.receive,
@@ -107,14 +120,14 @@ class EmbeddedBackend:
         self, handle: OpenQueueDescriptor, timeout_ms: int, cursor: Cursor | None = None, following: bool = False
     ) -> Awaitable[Message]:
         call = self.manager.peek_next if following else self.manager.peek
-        read = Read(self.manager.reading, handle)
+        read = Read(self.engine.own_loop(), self.manager.reading, handle)
         return self._start(read, call, handle, timeout_ms=timeout_ms, cursor=cursor, tag=read)
 
     def read_by_lookup(
         self, handle: OpenQueueDescriptor, lookup_id: int, action: str, peek: bool, transaction: UUID | None = None
     ) -> Awaitable[Message]:
         return self._start(
-            Read(self.manager.reading, handle),
+            Read(self.engine.own_loop(), self.manager.reading, handle),
             self.manager.read_by_lookup,
             handle,
             lookup_id=lookup_id,
@@ -139,7 +152,20 @@ class EmbeddedBackend:
     # Transactions
 
     def begin(self) -> Awaitable[UUID]:
-        return self._now(lambda: self.manager.begin().identifier)
+        future = self.engine.future()
+        if self.engine.crowded:
+            self.engine.line_up(partial(self._begin_in_turn, future))
+        else:
+            self._begin_in_turn(future)
+        return future
+
+    def _begin_in_turn(self, future: asyncio.Future[UUID]) -> None:
+        if future.done():
+            return
+        try:
+            future.set_result(self.manager.begin().identifier)
+        except LiorError as error:
+            future.set_exception(error)
 
     def commit(self, transaction: UUID) -> Awaitable[None]:
         return self._call(self.manager.commit, transaction)
@@ -218,7 +244,7 @@ class EmbeddedBackend:
 
     async def backup(self, path: str) -> None:
         """A consistent copy while messages flow, made by a thread of its own."""
-        await self.engine.settle()
+        await self.engine.caught_up()
         await asyncio.get_running_loop().run_in_executor(None, self._store.snapshot, os.fspath(path))
 
     async def compact(self) -> int:
@@ -236,7 +262,7 @@ class EmbeddedBackend:
 
     def _now(self, function: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
         """A call that changes memory only: answered at once."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future = self.engine.future()
         try:
             future.set_result(function(*arguments, **options))
         except LiorError as error:
@@ -259,8 +285,8 @@ class Read(asyncio.Future[Message]):
     """The answer to a read. A read that waits can be cancelled, and then takes nothing. One that has its
     message cannot, for that is leaving the queue: `cancel` declines, and the message comes."""
 
-    def __init__(self, reading: Reading, handle: OpenQueueDescriptor) -> None:
-        super().__init__(loop=asyncio.get_running_loop())
+    def __init__(self, loop: asyncio.AbstractEventLoop, reading: Reading, handle: OpenQueueDescriptor) -> None:
+        super().__init__(loop=loop)
         self._reading = reading
         self._descriptor = handle
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -24,32 +23,7 @@ from lior.errors import (
     TransactionSequence,
 )
 from lior.message import Acknowledgements, Message, MessageClass, ObjectId
-
-ORDERS = r".\private$\orders"
-LEDGER = r".\private$\ledger"
-AUDIT = r".\private$\audit"
-DEAD = r".\system$;DEADLETTER"
-DEAD_TRANSACTIONAL = r".\system$;DEADXACT"
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def qm(data: Path) -> Iterator[lior.QueueManager]:
-    """A queue manager with a plain queue and two transactional ones."""
-    with lior.open(data) as qm:
-        qm.create_queue(ORDERS)
-        qm.create_queue(LEDGER, transactional=True)
-        qm.create_queue(AUDIT, transactional=True, journal=True)
-        yield qm
-
-
-def bodies(qm: lior.QueueManager, name: str) -> list[bytes]:
-    with qm.open_queue(name, "peek") as q:
-        return [message.body for message in q]
+from tests.client.library_scenario import AUDIT, DEAD_TRANSACTIONAL, LEDGER, ORDERS, bodies
 
 
 def test_the_example_of_the_readme_works(data: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +21,7 @@ from lior.message import Acknowledgements, MessageClass
 from lior.security import Acl, SecurityDescriptor, SecurityInformation, local_caller
 from lior.store.doctor import examine
 from lior.store.schema import row_check
-
-ORDERS = r".\private$\orders"
-LEDGER = r".\private$\ledger"
-AUDIT = r".\private$\audit"
-DEAD = r".\system$;DEADLETTER"
-DEAD_TRANSACTIONAL = r".\system$;DEADXACT"
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def qm(data: Path) -> Iterator[lior.QueueManager]:
-    """A queue manager with a plain queue and two transactional ones."""
-    with lior.open(data) as qm:
-        qm.create_queue(ORDERS)
-        qm.create_queue(LEDGER, transactional=True)
-        qm.create_queue(AUDIT, transactional=True, journal=True)
-        yield qm
-
-
-def bodies(qm: lior.QueueManager, name: str) -> list[bytes]:
-    with qm.open_queue(name, "peek") as q:
-        return [message.body for message in q]
-
+from tests.client.library_scenario import AUDIT, DEAD, LEDGER, ORDERS, bodies
 
 # Queues and the queue manager
 

@@ -165,6 +165,7 @@ class Model:
         self.flight: list[Op] = []
         self.outcomes: dict[int, tuple[Any, ...]] = {}
         self.serial = 0
+        self.reserved: list[tuple[Q, int]] = []  # room for the copies that are still to be staged
         for name in ("DEADLETTER", "DEADXACT", "JOURNAL"):
             self.add(Q("system$;" + name, kind="system", transactional=name == "DEADXACT"))
 
@@ -187,7 +188,8 @@ class Model:
         return sum(e.size for e in self.of(queue, "available", "held"))
 
     def uncommitted(self, queue: Q) -> int:
-        return sum(e.size for e in self.of(queue, "staged") if not e.moving) + sum(e.size for e in self.sends_of(queue))
+        coming = [e for e in self.of(queue, "staged") if not e.moving] + self.sends_of(queue)
+        return sum(e.size for e in coming) + sum(size for q, size in self.reserved if q is queue)
 
     def used(self, queue: Q) -> int:
         family = [queue.main] + [q for q in self.known_queues() if q.kind == "sub" and q.parent is queue.main]

@@ -35,7 +35,9 @@ class ModelManager(Model):
         if not all(self.room(queue, entry.size, len(queues)) for queue in queues):
             raise Refused("InsufficientResources")
         op = Op()
+        self.reserved = [] if tx is not None else [(queue, entry.size) for queue in queues]
         for queue in queues:
+            del self.reserved[:1]
             copy = entry.copy(queue=queue)
             if tx is not None:
                 copy.priority, copy.durable, copy.in_transaction = 0, True, True

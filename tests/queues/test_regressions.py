@@ -10,7 +10,7 @@ from lior.queues.queue import Queue
 from lior.queues.transaction import Transaction
 from lior.testing.engine import Answer, ManualEngine
 from tests.queues.conftest import Host
-from tests.queues.scenario import QUEUE, REMOTE, abort, commit, messages, stored, system_queue
+from tests.queues.scenario import QUEUE, REMOTE, abort, acknowledged, commit, messages, stored, system_queue
 
 SUB = QUEUE + ";sub"
 FULL = MessageStorageFailed("no room on the disk")
@@ -261,6 +261,17 @@ def test_a_read_that_waits_at_a_cursor_gets_the_message_whose_receive_there_fail
     fail(engine)
     engine.commit()
     assert waiting.result().body == b"precious"
+
+
+def test_acknowledgements_do_not_take_the_room_of_further_copies() -> None:
+    """The queue manager's quota was exceeded by the acknowledgement of the first copy."""
+    engine = ManualEngine(queue_manager_quota=1)
+    for name in ("a", "admin", "b"):
+        engine.create(rf".\private$\{name}")
+    both = engine.sender(r"DIRECT=OS:.\private$\a,DIRECT=OS:.\private$\b")
+    engine.send(both, acknowledged(body=bytes(380)))
+    assert engine.manager.core.total_bytes <= 1024
+    assert len(engine.bodies(engine.manager.find_queue(r".\private$\b"))) == 1
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20])

@@ -43,6 +43,13 @@ def test_the_high_byte_is_seven_minus_priority_for_every_message(engine: ManualE
     assert [message.lookup_identifier >> 56 for message in messages(engine, queue)] == list(range(8))
 
 
+@pytest.mark.spec("DM-041")
+def test_a_message_without_a_priority_stands_with_those_of_three(engine: ManualEngine) -> None:
+    queue = engine.create()
+    engine.send(engine.sender())
+    assert [(message.priority, message.lookup_identifier >> 56) for message in messages(engine, queue)] == [(3, 4)]
+
+
 @pytest.mark.spec("DM-013")
 @pytest.mark.parametrize("clean", [True, False])
 def test_the_sequence_is_shared_by_all_queues_and_goes_on_after_a_restart(tmp_path: Path, clean: bool) -> None:

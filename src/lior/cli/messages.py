@@ -78,7 +78,7 @@ def send(session: Session, destination: str, body: str | None, file: str | None,
          **options: Any) -> None:  # fmt: skip
     """Send a message to DESTINATION: a path name, a format name, or several format names with commas.
 
-    When the command ends the message is on disk. To a transactional queue it is sent in a transaction.
+    When the command ends a recoverable message is on disk. To a transactional queue it is sent in a transaction.
     """
     value = formatted(read_body(body, file), formatter)
     properties = message_properties(**options)

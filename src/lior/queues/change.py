@@ -81,6 +81,11 @@ class Change:
         if self._reply is not None:
             self._reply.set_result(self._value)
 
+    def lost(self, error: LiorError) -> None:
+        """A step after the commit raised: no answer would come any more."""
+        if self._refused is not None:
+            self._refused.set_exception(error)
+
     def fail(self, error: LiorError) -> None:
         """The commit failed: undo in reverse order, answer last."""
         steps = self._steps

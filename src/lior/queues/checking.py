@@ -60,9 +60,7 @@ def _examine(message: Message) -> None:
             f"{message.acknowledgements_requested:#x}", where="acknowledgements_requested", remedy="use the bits 1 to 8"
         )
     if message.soap is not None:
-        raise IllegalPropertyValue(
-            "the SOAP parts are set by the transfer only", where="soap", remedy="leave them out"
-        )
+        raise IllegalPropertyValue("the SOAP parts are set by the transfer only", where="soap", remedy="leave them out")
     if message.size > MAX_MESSAGE_SIZE:
         raise MessageTooLarge(
             f"{message.size} bytes with headers",

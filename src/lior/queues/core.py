@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
@@ -23,6 +24,8 @@ from lior.queues.waiting import Waits
 if TYPE_CHECKING:
     from lior.queues.transaction import Transaction
 
+
+log = logging.getLogger("lior.queues")
 
 # So many pending changes are offered to an idle writer at once instead of at the end of the loop's turn. Senders
 # that all wait for one commit otherwise stay in step for ever: the disk rests while they run, and they while it
@@ -72,6 +75,7 @@ class Core:
         self.waits = Waits()
         self.total_bytes = 0  # in every queue but journals and dead letters
         self.journal_bytes = 0
+        self.staged_bytes = 0  # of messages whose commit is pending or under way
         self.cache = ContentCache(cache_bytes)
         self.throttled = ""  # the reason, while the disk is too full to take messages
         self.broken: LiorError | None = None  # set for good when durability can no longer be promised
@@ -91,7 +95,7 @@ class Core:
             count = len(self.pending)
             if count == 1:
                 self.wake()
-            elif count == EAGER:
+            elif not count % EAGER:
                 self.hurry()
         else:
             change.finish()
@@ -186,8 +190,12 @@ class Core:
     # Events
 
     def emit(self, event: Event) -> None:
+        """A listener that fails must not keep others from their messages and answers."""
         for listener in self.listeners:
-            listener(event)
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed at %s", type(event).__name__)
 
     def dropped(self, message: Message, where: str, why: str) -> None:
         self.emit(MessageDropped(message, where, why))

@@ -138,9 +138,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 def _within(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
-        raise IllegalPropertyValue(
-            f"{value} is out of range", where=name, remedy=f"use a value from {low} to {high}"
-        )
+        raise IllegalPropertyValue(f"{value} is out of range", where=name, remedy=f"use a value from {low} to {high}")
 
 
 def check_multicast_address(text: str) -> None:

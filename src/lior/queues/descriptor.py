@@ -77,7 +77,6 @@ class Cursor:
         if self.state in (CursorState.READ, CursorState.UNREAD):
             self.state = state
 
-
     def require_of(self, descriptor: OpenQueueDescriptor) -> None:
         if descriptor.cursors.get(self.handle) is not self:
             raise InvalidHandle("the cursor is closed, or belongs to another handle", where=descriptor.text)

@@ -60,9 +60,7 @@ class Machine:
             _check(name, value)
         self._apply(dict(changes), reply)
 
-    def set_security(
-        self, information: int, descriptor: SecurityDescriptor, caller: Caller, reply: Reply
-    ) -> None:
+    def set_security(self, information: int, descriptor: SecurityDescriptor, caller: Caller, reply: Reply) -> None:
         self._core.require_service()
         self._access.check_manager(caller, rights_to_change(information), "queue manager")
         self._apply({"security": self._security().merge(descriptor, information)}, reply)

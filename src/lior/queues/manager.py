@@ -41,6 +41,7 @@ from lior.queues.sending import Sending
 from lior.queues.startup import load
 from lior.queues.transaction import Transaction
 from lior.queues.transactions import Transactions
+from lior.queues.waiting import cancel
 from lior.security import Caller, SecurityDescriptor
 
 
@@ -140,13 +141,27 @@ class QueueManager:
         return self.core.take_pending()
 
     def committed(self, changes: Iterable[Change]) -> None:
+        """Make them visible and answer. A step that fails is a defect, raised when all the others are done:
+        they are on disk, and their callers have a right to know."""
+        defect: Exception | None = None
         for change in changes:
-            change.finish()
+            try:
+                change.finish()
+            except Exception as error:
+                change.lost(StoreUnusable(f"a defect in Lior, please report it: {error!r}", remedy="restart it"))
+                defect = defect or error
         self._top_up_counters()
+        if defect is not None:
+            raise defect
 
     def failed(self, changes: Iterable[Change], error: Exception) -> None:
         known = error if isinstance(error, LiorError) else StoreUnusable(str(error), where="store")
+        served = self.core.broken is None
         self.core.storage_failed(changes, known)
+        if served and self.core.broken is not None:
+            for queue in list(self.core.queues.values()):
+                for wait in list(queue.waiters):
+                    cancel(wait, self.core.broken)  # nothing will come any more
 
     def _top_up_counters(self) -> None:
         if self.state is not QueueManagerState.READY:
@@ -328,9 +343,7 @@ class QueueManager:
         self._require_ready()
         self.moving.move(source, lookup_id, target, transaction, reply)
 
-    def reject(
-        self, descriptor: OpenQueueDescriptor, lookup_id: int, transaction: Transaction, reply: Reply
-    ) -> None:
+    def reject(self, descriptor: OpenQueueDescriptor, lookup_id: int, transaction: Transaction, reply: Reply) -> None:
         self._require_ready()
         self.moving.reject(descriptor, lookup_id, transaction, reply)
 
@@ -355,9 +368,7 @@ class QueueManager:
         self._require_ready()
         self.transactions.abort(identifier, reply)
 
-    def client_lost(
-        self, descriptors: Iterable[OpenQueueDescriptor], transactions: Iterable[Transaction]
-    ) -> None:
+    def client_lost(self, descriptors: Iterable[OpenQueueDescriptor], transactions: Iterable[Transaction]) -> None:
         """[MS-MQDMPR] 3.1.7.1.6: what a transport does for a client that went without goodbye. Nothing that it
         held stays locked; its prepared transactions stay, for their coordinator to decide."""
         for descriptor in list(descriptors):

@@ -189,9 +189,7 @@ class Moving:
 
     # Reject and poison
 
-    def reject(
-        self, descriptor: OpenQueueDescriptor, lookup_id: int, transaction: Transaction, reply: Reply
-    ) -> None:
+    def reject(self, descriptor: OpenQueueDescriptor, lookup_id: int, transaction: Transaction, reply: Reply) -> None:
         """The message that the transaction received is refused: its commit sends the rejection and makes
         the dead letter, instead of a receipt."""
         self._core.require_service()

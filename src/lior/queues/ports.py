@@ -81,9 +81,7 @@ class DeleteState(NamedTuple):
     key: str
 
 
-Operation = (
-    PutMessage | DeleteMessage | MoveMessage | SetCounts | PutQueue | DeleteQueue | PutState | DeleteState
-)
+Operation = PutMessage | DeleteMessage | MoveMessage | SetCounts | PutQueue | DeleteQueue | PutState | DeleteState
 
 
 class StoredMessage(NamedTuple):
@@ -158,5 +156,3 @@ class TransactionOutcomes(Protocol):
     def outcome(self, transaction: UUID) -> bool | None:
         """True to commit, False to abort, None while it is not known."""
         ...
-
-

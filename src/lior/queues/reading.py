@@ -86,9 +86,7 @@ class Reading:
         transaction.require_active()
         if not queue.transactional and not queue.is_system and not isinstance(queue, OutgoingQueue):
             raise TransactionUsage(
-                "the queue is not transactional",
-                where=descriptor.text,
-                remedy="receive without a transaction",
+                "the queue is not transactional", where=descriptor.text, remedy="receive without a transaction"
             )
 
     def _cursor_receive(self, queue: Queue, cursor: Cursor, *, no_wait: bool) -> int | None:
@@ -216,9 +214,7 @@ class Reading:
         cursor.require_of(descriptor)
         if cursor.state is not CursorState.READ:
             raise IllegalCursorAction(
-                "the cursor has no current message",
-                where=descriptor.text,
-                remedy="peek the current message first",
+                "the cursor has no current message", where=descriptor.text, remedy="peek the current message first"
             )
         lookup_id = queue.next_visible(cursor.key, peek=True)
         self._show(descriptor, queue, lookup_id, reply, timeout_ms, cursor, tag)
@@ -289,9 +285,7 @@ class Reading:
             if found is None or (not peek and lookup_id not in queue.available):
                 raise _locked(descriptor, lookup_id, peek)
         if found is None:
-            raise MessageNotFound(
-                f"no message {action.value} of lookup id {lookup_id}", where=descriptor.text
-            )
+            raise MessageNotFound(f"no message {action.value} of lookup id {lookup_id}", where=descriptor.text)
         return found
 
     # Waiting
@@ -313,15 +307,9 @@ class Reading:
             raise timed_out(descriptor)
         deadline = None if timeout_ms == INFINITE else self._core.clock.monotonic() + timeout_ms / 1000
         wait = WaitingRead(
-            descriptor,
-            reply,
-            destructive=destructive,
-            deadline=deadline,
-            cursor=cursor,
-            transaction=transaction,
-            two_phase=two_phase,
-            tag=tag,
-        )
+            descriptor, reply, destructive=destructive, deadline=deadline,
+            cursor=cursor, transaction=transaction, two_phase=two_phase, tag=tag,
+        )  # fmt: skip
         self._core.waits.add(queue, wait)
         if deadline is not None:
             self._core.wake()
@@ -337,16 +325,16 @@ class Reading:
                 cancel(wait, cancelled(wait.descriptor, "its caller went away"))
                 continue
             waiters.remove(wait)
-            cursor = wait.cursor
+            cursor, reply = wait.cursor, wait.reply
             undo = None if cursor is None else partial(cursor.go_back, cursor.key, wait.resume)
             wait.satisfied(position.lookup_id)
             if not wait.destructive:
-                wait.reply.set_result(position.read())
+                reply.set_result(position.read())
                 continue
             try:
-                self._take(wait.descriptor, position, wait.transaction, wait.two_phase, wait.reply, undo=undo)
+                self._take(wait.descriptor, position, wait.transaction, wait.two_phase, reply, undo=undo)
             except LiorError as error:  # the transaction ended while it waited
-                wait.reply.set_exception(error)
+                reply.set_exception(error)
                 continue
             return True
         return False
@@ -404,9 +392,6 @@ def _already_received(cursor: Cursor) -> MessageAlreadyReceived:
 
 
 def _locked(descriptor: OpenQueueDescriptor, lookup_id: int, peek: bool) -> LiorError:
+    kind = TransactionUsage if peek else MessageLocked
     what = f"message {lookup_id} is held by a transaction or another reader"
-    where = descriptor.text
-    if peek:
-        return TransactionUsage(what, where=where, remedy="try again when its transaction ended")
-    return MessageLocked(what, where=where, remedy="try again when its transaction ended")
-
+    return kind(what, where=descriptor.text, remedy="try again when its transaction ended")

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from lior.errors import LiorError
 from lior.message import Message, MessageClass
 from lior.names import QueueSuffix
 from lior.queues.acknowledgements import POSITIVE, wants_acknowledgement
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
-from lior.queues.events import MessageDeleted
+from lior.queues.events import MessageDeleted, StorageFailed
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteMessage
 from lior.queues.position import Position, State, Step
@@ -206,7 +207,11 @@ class Removal:
             queue = core.queues.get(due.queue_id)
             if queue is None or due.lookup_id not in queue:
                 continue
-            position = queue.position(due.lookup_id, core.store)
+            try:
+                position = queue.position(due.lookup_id, core.store)
+            except LiorError as error:  # damaged: it stays for `lior doctor`, and the others go
+                core.emit(StorageFailed(str(error)))
+                continue
             if position.state is State.AVAILABLE:
                 self.stage(change, position, self.expiry_reason(position))
             elif position.state is State.PURGE_PENDING and position.owner is None:
@@ -231,11 +236,17 @@ class Removal:
             self.stage(change, position, self.purge_reason(queue))
         change.then(self._purge_held, held)
         if len(chunk) == PURGE_CHUNK:
-            change.then(self._purge_some, queue, [], ids, reply)
+            change.then(self._purge_on, queue, ids, reply)
             change.refuse(reply)
         else:
             change.answer(reply)
         self._core.submit(change)
+
+    def _purge_on(self, queue: Queue, ids: Iterator[int], reply: Reply) -> None:
+        try:
+            self._purge_some(queue, [], ids, reply)
+        except LiorError as error:  # a damaged message
+            reply.set_exception(error)
 
     def _purge_held(self, held: list[Position]) -> None:
         for known in held:
@@ -260,4 +271,3 @@ class Removal:
 
 def _ignore(queue: Queue) -> None:
     pass
-

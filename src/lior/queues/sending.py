@@ -78,10 +78,18 @@ class Sending:
         message.destination_multi_queue = descriptor.text
         change = Change()
         self._stamp(change, message)
+        size = message.size if transaction is None else 0
+        for queue, _ in targets:
+            self._reserve(queue, size)  # or the acknowledgement of the first copy takes the room of the last
         for queue, child in targets:
+            self._reserve(queue, -size)
             self._stage_send(change, queue, child, message.copy(), transaction)
         change.answer(reply, message.identifier)
         self._core.submit(change)
+
+    def _reserve(self, queue: Queue, size: int) -> None:
+        queue.uncommitted_bytes += size
+        self._core.count_bytes(queue, size)
 
     def _stamp(self, change: Change, message: Message) -> None:
         core = self._core
@@ -170,9 +178,7 @@ class Sending:
 
     # The transfer protocols' enqueue
 
-    def accept(
-        self, queue: Queue, message: Message, transaction: Transaction | None, change: Change
-    ) -> EnqueueStatus:
+    def accept(self, queue: Queue, message: Message, transaction: Transaction | None, change: Change) -> EnqueueStatus:
         """[MS-MQDMPR] 3.1.7.1.9 for a message that came over the network, as part of the adapter's
         change. A message that is late is not inserted (DM-103), and takes the expiry path."""
         size = message.size
@@ -234,6 +240,7 @@ class Sending:
             change.ordered = True  # not before the durable messages that came earlier
         queue.staged_inserts += 1
         queue.uncommitted_bytes += position.size
+        core.staged_bytes += position.size
         core.count_bytes(queue, position.size)
         change.either(self._inserted, self._insert_failed, position)
         return position
@@ -247,6 +254,7 @@ class Sending:
         queue.staged_inserts -= 1
         queue.uncommitted_bytes -= position.size
         queue.total_bytes += position.size
+        self._core.staged_bytes -= position.size
         position.step(Step.PUBLISH)
         if position.expires:
             self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
@@ -254,6 +262,7 @@ class Sending:
 
     def _insert_failed(self, position: Position) -> None:
         position.queue.staged_inserts -= 1
+        self._core.staged_bytes -= position.size
         self.release(position)
         position.step(Step.DELETE)
 

@@ -187,9 +187,7 @@ class Transactions:
             self._moving.stage(change, position, poison)
             return
         if position.stored and position.state is State.LOCKED:
-            change.operations.append(
-                SetCounts(position.queue.queue_id, position.lookup_id, position.abort_count)
-            )
+            change.operations.append(SetCounts(position.queue.queue_id, position.lookup_id, position.abort_count))
         change.then(self._removal.release_from, transaction, position)
 
     def _uncount_abort(self, position: Position) -> None:
@@ -338,4 +336,3 @@ def mark_first_and_last(transaction: Transaction) -> None:
             known.first_in_transaction = number == 0
             known.last_in_transaction = number == len(enqueues) - 1
             enqueue.message.transaction = known
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lior.errors import LiorError, OperationCancelled, Timeout
 from lior.queues.change import Reply
@@ -58,8 +58,9 @@ class WaitingRead:
         return self.cursor is None or lookup_id > self.cursor.key
 
     def satisfied(self, lookup_id: int) -> None:
-        """[MS-MQDMPR] 3.2.7.5"""
+        """[MS-MQDMPR] 3.2.7.5. Its deadline may stay in the heap for long: nothing else stays with it."""
         self.done = True
+        self.reply, self.tag = _ANSWERED, None
         if self.cursor is not None:
             self.cursor.key = lookup_id
             waited_to_peek = self.cursor.state is CursorState.WAIT_PEEK
@@ -71,7 +72,23 @@ class WaitingRead:
         self.done = True
         if self.cursor is not None:
             self.cursor.state = self.resume
-        self.reply.set_exception(error)
+        reply, self.reply, self.tag = self.reply, _ANSWERED, None
+        reply.set_exception(error)
+
+
+class _Answered:
+    """In place of the reply of a read that ended."""
+
+    gone = True
+
+    def set_result(self, value: Any, /) -> None:
+        raise AssertionError("answered twice")
+
+    set_exception = set_result
+
+
+_ANSWERED: Final = _Answered()
+_FEW: Final = 64
 
 
 class Waits:
@@ -80,12 +97,21 @@ class Waits:
     def __init__(self) -> None:
         self._deadlines: list[tuple[float, int, WaitingRead]] = []
         self._order = 0
+        self._many = _FEW
 
     def add(self, queue: Queue, wait: WaitingRead) -> None:
         queue.waiters.append(wait)
         if wait.deadline is not None:
             self._order += 1
+            if len(self._deadlines) >= self._many:
+                self._sweep()
             heapq.heappush(self._deadlines, (wait.deadline, self._order, wait))
+
+    def _sweep(self) -> None:
+        """Drop the deadlines of reads that ended, before they outnumber the others."""
+        self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
+        heapq.heapify(self._deadlines)
+        self._many = max(_FEW, 2 * len(self._deadlines))
 
     def deadline(self) -> float | None:
         heap = self._deadlines

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
+from lior.errors import LiorError, ServiceNotAvailable, StoreUnusable
 from lior.queues.change import Change
 from lior.queues.ports import Operation
 
@@ -38,12 +39,17 @@ class Batch(NamedTuple):
     alone: bool = False  # not to share its commit, and so not its failure
 
 
-Report = Callable[[int, list[Change], BaseException | None], None]
+Report = Callable[[int, list[Change], BaseException | None, bool], None]
 
 
 class Committer:
-    """`report` gets the number of batches of a commit, their changes and the error; `maintenance_failed` the
-    error of work that nobody waits for."""
+    """`report` gets the number of batches of a commit, their changes, the error, and whether to try them
+    again one by one; `maintenance_failed` the error of work that nobody waits for.
+
+    When a commit of several changes fails for want of room, what waits behind it is given back untried until
+    a batch comes that is to be alone: tried again in the order in which they were made, no change overtakes
+    one that it builds upon.
+    """
 
     def __init__(
         self,
@@ -57,6 +63,8 @@ class Committer:
         self._report = report
         self._maintenance_failed = maintenance_failed
         self._work: SimpleQueue[Batch | Callable[[], None] | None] = SimpleQueue()
+        self._given_back: BaseException | None = None  # why batches are given back untried; the thread's own
+        self._stopped = False
         self._thread = threading.Thread(target=self._run, name="lior-writer", daemon=True)
         self._thread.start()
 
@@ -69,22 +77,26 @@ class Committer:
 
     async def run(self, work: Callable[[], int]) -> int:
         """Let the thread do something else than a commit."""
+        if self._stopped:
+            raise ServiceNotAvailable("the queue manager is closed", remedy="open it again")
         done: asyncio.Future[int] = self._loop.create_future()
 
         def run() -> None:
             try:
                 result = work()
             except Exception as error:
-                self._tell(done.set_exception, error)
+                self._tell(_end, done, None, error)
             else:
-                self._tell(done.set_result, result)
+                self._tell(_end, done, result, None)
 
         self._work.put(run)
         return await done
 
     def stop(self) -> None:
-        """Finish what was handed over, then end the thread."""
-        self._work.put(None)
+        """Finish what was handed over, then end the thread. A second call only waits."""
+        if not self._stopped:
+            self._stopped = True
+            self._work.put(None)
         self._thread.join()
 
     def _run(self) -> None:
@@ -117,15 +129,22 @@ class Committer:
         return _NOTHING
 
     def _commit(self, batches: list[Batch]) -> None:
+        changes = [change for batch in batches for change in batch.changes]
+        alone = batches[0].alone
+        if self._given_back is not None and not alone:
+            self._tell(self._report, len(batches), changes, self._given_back, True)
+            return
         error: BaseException | None = None
-        plans = [batch.plan for batch in batches if batch.plan is not None]
+        self._given_back = None
         try:
+            plans = [batch.plan for batch in batches if batch.plan is not None]
             if plans:
                 self._store.commit(plans)
         except BaseException as caught:
             error = caught
-        changes = [change for batch in batches for change in batch.changes]
-        self._tell(self._report, len(batches), changes, error)
+            if not alone and len(changes) > 1 and _rolled_back(caught):
+                self._given_back = caught
+        self._tell(self._report, len(batches), changes, error, self._given_back is not None)
 
     def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -138,6 +157,20 @@ class Committer:
             self._store.maintain(idle)
         except Exception as error:
             self._tell(self._maintenance_failed, error)
+
+
+def _rolled_back(error: BaseException) -> bool:
+    """Nothing was stored and the store goes on: there was no room, or one value could not be stored."""
+    return isinstance(error, LiorError) and not isinstance(error, StoreUnusable)
+
+
+def _end(done: asyncio.Future[int], result: int | None, error: Exception | None) -> None:
+    if done.done():  # who waited for it went away
+        return
+    if error is not None:
+        done.set_exception(error)
+    elif result is not None:
+        done.set_result(result)
 
 
 def _NOTHING() -> None:  # noqa: N802  # stands for "the queue of work is empty"

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
 
-from lior.errors import LiorError, StoreUnusable
+from lior.errors import InvalidParameter, LiorError, StoreUnusable
 from lior.queues.change import Change
+from lior.queues.core import EAGER
 from lior.queues.manager import QueueManager
-from lior.queues.ports import Store, TransactionOutcomes
-from lior.server.committer import Batch, Committer, WritableStore
+from lior.queues.ports import PutMessage, Store, TransactionOutcomes
+from lior.server.committer import MAX_BATCH_BYTES, Batch, Committer, WritableStore
 
 log = logging.getLogger("lior.engine")
 
-IDLE_MAINTENANCE = 1.0  # seconds without a commit before the store tidies up
-DISK_CHECK = 2.0  # seconds between looks at the free space while changes come in
-LONGEST_SLEEP = 3600.0  # seconds: wall clocks are set, so look again
+IDLE_MAINTENANCE: Final = 1.0  # seconds without a commit before the store tidies up
+DISK_CHECK: Final = 0.25  # seconds between looks at the free space, while changes come in or are refused for it
+LONGEST_SLEEP: Final = 30.0  # seconds: wall clocks are set and computers sleep, so look again
+BATCH_CHANGES: Final = 512  # in one batch: what is prepared and committed in one go
+MOST_CHANGES: Final = 4096  # that wait for their commit; who sends more waits in line
+MOST_BYTES: Final = 32 << 20  # of messages that wait for their commit, likewise
 
 
 class EngineStore(Store, WritableStore, Protocol):
@@ -34,13 +39,19 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         self._committer = Committer(store, self._loop, self._reported, self._maintenance_failed)
         self._under_way = 0  # batches that the writer has not reported on
+        self._with_writer = 0  # changes in them
+        self._again: list[Change] = []  # of commits that failed as a whole: next, and one by one
         self._turn_planned = False
+        self.crowded = False  # so much waits for its commit that whoever sends has to line up
+        self._line: deque[Callable[[], None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._maintenance: asyncio.TimerHandle | None = None
         self._disk_checked = 0.0
+        self._disk_timer: asyncio.TimerHandle | None = None
         self._quiet: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._finished = False
         manager.core.wake = self._wake
         manager.core.hurry = self._hurry
 
@@ -55,36 +66,65 @@ class Engine:
     async def close(self) -> None:
         """End waits, commit what is pending, stop the thread, close the store. Once begun it is finished,
         however often it is called and whether or not its callers wait for the end."""
+        if self._loop.is_closed():
+            self._finish()  # nobody waits for answers any more
+            return
+        self.own_loop()
         if self._closing is None:
             self._closing = self._loop.create_task(self._close())
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()  # an expiry after the counters are given back would use numbers twice
-        self.manager.stop()
-        await self.settle()
-        self.manager.give_back_counters()
-        await self.settle()
-        for timer in (self._timer, self._maintenance):
+        try:
+            if self._timer is not None:
+                self._timer.cancel()  # an expiry after the counters are given back would use numbers twice
+            self.manager.stop()
+            self._let_in(everybody=True)  # to learn that the queue manager stopped
+            await self.settle()
+            self.manager.give_back_counters()
+            await self.settle()
+            await self._committer.run(_nothing)  # long work of the thread, before it is joined
+        finally:
+            self._finish()
+
+    async def abandon(self) -> None:
+        """Give up a start that failed: nothing is committed any more."""
+        self._finish()
+
+    def _finish(self) -> None:
+        """The end of everything; what comes later is refused."""
+        if self._finished:
+            return
+        self._finished = True
+        for timer in (self._timer, self._maintenance, self._disk_timer):
             if timer is not None:
                 timer.cancel()
         self._committer.stop()
         self._store.close()
-
-    async def abandon(self) -> None:
-        """Give up a start that failed: nothing is committed any more."""
-        self._committer.stop()
-        self._store.close()
+        core = self.manager.core
+        closed = StoreUnusable("the queue manager is closed", remedy="open it again")
+        left = [*self._again, *core.take_pending()]
+        if left and not self._loop.is_closed():
+            self.manager.failed(left, core.broken or closed)
+        core.broken = core.broken or closed
 
     async def compact(self, work: Callable[[], int]) -> int:
         """Long work of the store's writer, between two commits."""
-        await self.settle()
+        self.own_loop()
         return await self._committer.run(work)
 
+    async def caught_up(self) -> None:
+        """Until what was begun before is on disk, whatever comes in meanwhile."""
+        change = Change()
+        change.ordered = True
+        future = self.future()
+        change.answer(FutureReply(future))
+        self.manager.core.submit(change)
+        await future
+
     async def settle(self) -> None:
-        """Until nothing is pending and no commit runs."""
-        while self.manager.core.pending or self._under_way:
+        """Until nothing is pending and no commit runs. While others go on sending that may be never."""
+        while self.manager.core.pending or self._under_way or self._again:
             if self._quiet is None:
                 self._quiet = self._loop.create_future()
             self._wake()
@@ -99,71 +139,128 @@ class Engine:
 
     def _hurry(self) -> None:
         if not self._under_way:
-            self._hand_over(self.manager.take_pending())
+            self._hand_over_pending()
+        self.crowded = self._is_crowded()
 
     def _turn(self) -> None:
         """At the end of a loop turn: everything that its calls changed goes to the writer together."""
         self._turn_planned = False
-        self._hand_over(self.manager.take_pending())
+        self._hand_over_pending()
         self._arm_timer()
         self._say_quiet()
+
+    def _hand_over_pending(self) -> None:
+        """Not while older changes are to be tried again: who builds upon them must come after them."""
+        if self._again or self._finished:
+            return
+        changes = self.manager.take_pending()
+        if len(changes) <= BATCH_CHANGES and self.manager.core.staged_bytes <= MAX_BATCH_BYTES:
+            self._hand_over(changes)
+            return
+        for part in _parts(changes):
+            self._hand_over(part)
 
     def _hand_over(self, changes: list[Change], *, alone: bool = False) -> None:
         if not changes:
             return
         operations = [operation for change in changes for operation in change.operations]
         if not operations and not self._under_way:
-            self.manager.committed(changes)  # they only waited for their turn
+            self._committed(changes)  # they only waited for their turn
             return
         try:
             plan = self._store.prepare(operations) if operations else None
-        except LiorError as error:  # a value that cannot be stored: its change fails, the others go on
-            self._prepare_one_by_one(changes, error)
+        except Exception as error:  # a value that cannot be stored: its change fails, the others go on
+            self._prepare_one_by_one(changes, error, alone)
             return
         self._under_way += 1
+        self._with_writer += len(changes)
         self._committer.commit(Batch(changes, plan, getattr(plan, "bytes", 0), alone))
 
-    def _prepare_one_by_one(self, changes: list[Change], error: LiorError) -> None:
-        if len(changes) == 1:
-            self.manager.failed(changes, error)
+    def _prepare_one_by_one(self, changes: list[Change], error: Exception, alone: bool) -> None:
+        if len(changes) > 1:
+            for change in changes:
+                self._hand_over([change], alone=alone)
             return
-        for change in changes:
-            self._hand_over([change])
+        if not isinstance(error, LiorError):
+            log.error("a change cannot be stored", exc_info=error)
+            error = InvalidParameter(f"a value that the store cannot hold: {error!r}")
+        self.manager.failed(changes, error)
 
-    def _reported(self, batches: int, changes: list[Change], error: BaseException | None) -> None:
+    def _reported(self, batches: int, changes: list[Change], error: BaseException | None, again: bool) -> None:
         """A commit ended. What waits for the writer goes first, then the answers of this one. It still counts
-        as under way when they go, so that what only waits for its turn does not come before its answers."""
-        self._hand_over(self.manager.take_pending())
-        self._under_way -= batches
+        as under way until then, so that what only waits for its turn does not come before its answers."""
+        if again:
+            self._again += changes
+        else:
+            self._hand_over_pending()
         if error is None:
-            self.manager.committed(changes)
+            self._committed(changes)
             self._after_commit()
         else:
-            self._failed(changes, error)
+            self._failed(changes, error, again)
+        self._under_way -= batches
+        self._with_writer -= len(changes)
+        if self._again and not self._under_way:
+            self._try_again()
+        elif len(self.manager.core.pending) >= EAGER:
+            self._hurry()
+        if self.crowded:
+            self._let_in()
         if self.manager.core.pending:
             self._wake()
         self._arm_timer()
         self._say_quiet()
 
+    def _committed(self, changes: list[Change]) -> None:
+        """They are on disk. If a step after that fails it is a defect of ours, and memory is not to be trusted
+        any more: the others get their answers, then the queue manager stops serving."""
+        try:
+            self.manager.committed(changes)
+        except Exception as error:
+            log.critical("what follows a commit failed", exc_info=error)
+            self._stop_serving(StoreUnusable(f"a defect in Lior, please report it: {error!r}", remedy="restart it"))
+
     def _say_quiet(self) -> None:
-        if self._quiet is not None and not self._under_way and not self.manager.core.pending:
+        if self._quiet is not None and not (self._under_way or self._again or self.manager.core.pending):
             self._quiet.set_result(None)
             self._quiet = None
 
-    def _failed(self, changes: list[Change], error: BaseException) -> None:
+    def _failed(self, changes: list[Change], error: BaseException, again: bool) -> None:
         """A commit failed as a whole. If there was no room for it, each change gets a chance of its own:
         one that only deletes may fit, and one that cannot must not take the others with it."""
         log.error("a commit of %d changes failed: %s", len(changes), error)
-        if len(changes) > 1 and isinstance(error, LiorError) and not isinstance(error, StoreUnusable):
-            for change in changes:
-                self._hand_over([change], alone=True)
-            return
-        self.manager.failed(changes, error if isinstance(error, Exception) else StoreUnusable(str(error)))
+        if not again:
+            self.manager.failed(changes, error if isinstance(error, Exception) else StoreUnusable(str(error)))
         self.check_disk()
 
+    def _try_again(self) -> None:
+        for change in self._again:
+            self._hand_over([change], alone=True)
+        self._again = []
+
     def _maintenance_failed(self, error: BaseException) -> None:
-        log.critical("the store cannot be used any more: %s", error)
-        self.manager.failed([], error if isinstance(error, Exception) else StoreUnusable(str(error)))
+        self._stop_serving(error if isinstance(error, LiorError) else StoreUnusable(str(error)))
+
+    def _stop_serving(self, error: LiorError) -> None:
+        log.critical("the queue manager stops serving: %s", error)
+        self.manager.failed([], error)
+
+    # Who has to wait before anything is done for him
+
+    def _is_crowded(self) -> bool:
+        """Only while something is under way: its report lets the line go on."""
+        core = self.manager.core
+        waiting = self._with_writer + len(core.pending)
+        return waiting > 0 and (waiting >= MOST_CHANGES or core.staged_bytes >= MOST_BYTES)
+
+    def line_up(self, call: Callable[[], None]) -> None:
+        """Run the call, which answers for itself, when it is less crowded; first come, first served."""
+        self._line.append(call)
+
+    def _let_in(self, *, everybody: bool = False) -> None:
+        while self._line and (everybody or not self._is_crowded()):
+            self._line.popleft()()
+        self.crowded = bool(self._line) or self._is_crowded()
 
     def _after_commit(self) -> None:
         now = self._loop.time()
@@ -182,19 +279,31 @@ class Engine:
 
     def check_disk(self) -> None:
         """Throttle while the disk is nearly full, so that what is accepted can always be taken out
-        again ([MS-MQDMPR] 3.1.7.2.5)."""
+        again ([MS-MQDMPR] 3.1.7.2.5). Then look again by the clock: no commit may come to do it."""
         self._disk_checked = self._loop.time()
-        free = self._store.free_bytes()
         core = self.manager.core
-        if free < self._low_disk_bytes:
-            core.set_throttled(f"only {free >> 20} MB are free on the disk")
-        elif core.throttled and free > 2 * self._low_disk_bytes:
-            core.set_throttled("")
+        try:
+            free = self._store.free_bytes()
+        except LiorError as error:
+            core.set_throttled(f"the free space of the disk cannot be told: {error.what}")
+        else:
+            if free < self._low_disk_bytes:
+                core.set_throttled(f"only {free >> 20} MB are free on the disk")
+            elif core.throttled and free > 2 * self._low_disk_bytes:
+                core.set_throttled("")
+        if core.throttled and self._disk_timer is None and not self._finished:
+            self._disk_timer = self._loop.call_later(DISK_CHECK, self._look_at_disk)
+
+    def _look_at_disk(self) -> None:
+        self._disk_timer = None
+        self.check_disk()
 
     # Timers
 
     def _arm_timer(self) -> None:
         """One loop timer for the earliest of the waits (monotonic) and the expiries (wall)."""
+        if self._closing is not None or self._finished:
+            return
         manager = self.manager
         clock = manager.core.clock
         delay = LONGEST_SLEEP
@@ -217,17 +326,25 @@ class Engine:
 
     def _tick(self) -> None:
         self._timer = None
-        if self._closing is not None:
+        if self._closing is not None or self._finished:
             return
-        self.manager.tick()
-        self._hand_over(self.manager.take_pending())
-        self._arm_timer()
-        self._say_quiet()
+        try:
+            self.manager.tick()
+        finally:
+            self._turn()
 
     # Calls
 
+    def own_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that runs now, which must be the engine's: calls from another one would change the same
+        memory at the same time and wait for ever, and in a forked process there is no writer."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise RuntimeError("this queue manager belongs to another event loop: use lior.open with threads")
+        return loop
+
     def future(self) -> asyncio.Future[Any]:
-        return self._loop.create_future()
+        return self.own_loop().create_future()
 
     def call(self, function: Callable[..., None], *arguments: Any, **options: Any) -> asyncio.Future[Any]:
         """Start a call of the manager; its reply, the last positional argument, is the future returned."""
@@ -241,6 +358,25 @@ class Engine:
     @property
     def broken(self) -> LiorError | None:
         return self.manager.core.broken
+
+
+def _parts(changes: list[Change]) -> Iterator[list[Change]]:
+    """In batches that are not too long for one commit; a change is never cut."""
+    part: list[Change] = []
+    size = 0
+    for change in changes:
+        added = sum(put.message.size for put in change.operations if isinstance(put, PutMessage))
+        if part and (len(part) == BATCH_CHANGES or size + added > MAX_BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(change)
+        size += added
+    if part:
+        yield part
+
+
+def _nothing() -> int:
+    return 0
 
 
 class FutureReply:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from lior.errors import StoreCorrupt
+from lior.errors import LiorError
 from lior.names import DirectName, MachineName, QueueSuffix
 from lior.queues.definition import QueueType
 from lior.queues.manager import QueueManager
@@ -66,7 +66,7 @@ def oldest_arrival(manager: QueueManager, queue: Queue) -> float | None:
     oldest: float | None = None
     found = queue.next_visible(START, peek=False)
     while found is not None:
-        with suppress(StoreCorrupt):  # who reads the damaged message learns of it
+        with suppress(LiorError):  # who reads the damaged message learns of it
             arrival = queue.position(found, manager.core.store).arrival_time
             oldest = arrival if oldest is None else min(oldest, arrival)
         found = queue.next_visible(((found >> 56) + 1 << 56) - 1, peek=False)

@@ -7,6 +7,7 @@ import platform
 import socket
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from uuid import UUID, uuid4
 
@@ -34,7 +35,7 @@ def computer_names() -> tuple[str, str]:
 def _full_name(host: str) -> str:
     try:
         info = socket.getaddrinfo(host, None, flags=socket.AI_CANONNAME)
-    except OSError:
+    except (OSError, UnicodeError):  # the latter for names that are none in DNS, such as 64 characters without a dot
         return host
     canonical = info[0][3] if info else ""
     return canonical if canonical.partition(".")[0].casefold() == host.casefold() else host
@@ -44,10 +45,8 @@ def own_addresses() -> frozenset[str]:
     """Every address that sockets here can be reached under, as far as the name service and the default
     routes tell; loopback included, for an embedded queue manager shares the computer with nobody."""
     found = {"127.0.0.1", "::1"}
-    try:
+    with suppress(OSError, UnicodeError):
         found.update(str(info[4][0]).partition("%")[0] for info in socket.getaddrinfo(socket.gethostname(), None))
-    except OSError:
-        pass
     for family, target in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         address = _source_address(family, target)
         if address:

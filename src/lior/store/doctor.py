@@ -184,8 +184,9 @@ def _examine_messages(connection: sqlite3.Connection, report: Report, where: str
 
 
 def _examine_counters(report: Report, where: str, counters: dict[str, int], highest: int) -> None:
-    if counters.get(LOOKUP_IDS, highest) & SEQUENCE_MASK < highest:
-        report.add(Severity.ERROR, f"the counter {LOOKUP_IDS} stands at {counters[LOOKUP_IDS]}, lookup ids up to {highest} "
+    stands = counters.get(LOOKUP_IDS, highest)
+    if stands & SEQUENCE_MASK < highest:
+        report.add(Severity.ERROR, f"the counter {LOOKUP_IDS} stands at {stands}, lookup ids up to {highest} "
                    "are in use: new messages could take their positions", where, REPAIR)
 
 

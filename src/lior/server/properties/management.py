@@ -14,6 +14,7 @@ from lior.names import (
     QueueSuffix,
     SingleName,
 )
+from lior.names.grammar import parse_address
 from lior.queues.definition import QueueType
 from lior.queues.manager import QueueManager
 from lior.queues.outgoing import (
