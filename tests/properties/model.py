@@ -339,7 +339,7 @@ class Model:
         if reason == RECEIVED and queue.main.journaling and queue.main.journal is not None:
             self.keep_copy(op, queue.main.journal, entry, 0)
         if queue.kind == "outgoing" and reason in (ARRIVED, RECEIVED):
-            if entry.journal:
+            if entry.journal and reason == ARRIVED:
                 self.keep_copy(op, self.queues["system$;JOURNAL"], entry, 0)
             return
         self.acknowledge(op, entry, reason)

@@ -54,9 +54,9 @@ def milliseconds(timeout: float | None) -> int:
     """None waits for ever, 0 does not wait."""
     if timeout is None:
         return INFINITE
-    if timeout < 0:
+    if not timeout >= 0:  # nor is it NaN
         raise ValueError("a timeout is None or not negative")
-    return min(INFINITE - 1, round(timeout * 1000)) if timeout == 0 or timeout * 1000 >= 1 else 1
+    return round(min(INFINITE - 1, timeout * 1000)) if timeout == 0 or timeout * 1000 >= 1 else 1
 
 
 _owed: dict[asyncio.Task[Any], int] = {}  # whom a cancellation is owed, and how often it was cancelled before

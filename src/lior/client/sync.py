@@ -6,9 +6,12 @@ The loop runs in a thread of its own; any number of threads may use one queue ma
 from __future__ import annotations
 
 import asyncio
+import atexit
 import inspect
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -22,6 +25,7 @@ from lior.message import Message, ObjectId
 from lior.security import SecurityDescriptor, SecurityInformation
 
 T = TypeVar("T")
+log = logging.getLogger("lior.client")
 
 
 class Runner:
@@ -29,42 +33,89 @@ class Runner:
 
     def __init__(self, new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop) -> None:
         self.loop = new_loop()
+        self._handing = threading.Lock()  # what is handed to the loop is run, or refused
+        self._ending = False
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="lior-loop", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_forever()
+            while not self._ended:
+                try:
+                    self.loop.run_forever()
+                except BaseException:  # sys.exit in a formatter, say: its caller gets it, the others go on
+                    log.exception("a call tried to end the loop")
         finally:
             self.loop.close()
 
+    @property
+    def is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
     def call(self, function: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         """Run on the loop what `function` starts, and wait for it. Ctrl-C cancels it."""
-        if not self._thread.is_alive():
-            raise ServiceNotAvailable("the queue manager is closed", remedy="open it again")
-        if threading.current_thread() is self._thread:
+        if not self._thread.is_alive():  # nor is it in a process that was forked from its own
+            raise _closed()
+        if self.is_own_thread:
             raise RuntimeError("the loop's own thread cannot wait for it: use lior.aio")
         waiter: _Waiter[T] = _Waiter(self.loop)
-        self.loop.call_soon_threadsafe(waiter.start, function, arguments, options)
+        try:
+            with self._handing:
+                if self._ended:
+                    raise _closed()
+                self.loop.call_soon_threadsafe(waiter.start, function, arguments, options)
+            waiter.wait()
+        except BaseException:  # KeyboardInterrupt: do not leave a read behind that takes a message
+            waiter.give_up()
+            raise
         return waiter.result()
 
     def stop(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
         """End the loop, but not before what a Ctrl-C cancelled has cleaned up after itself, and `last`."""
+        if not self._thread.is_alive():
+            return
         ending: list[asyncio.Task[None]] = []  # the loop holds tasks only weakly
-        self.loop.call_soon_threadsafe(lambda: ending.append(self.loop.create_task(self._end(last))))
+        with self._handing:
+            if not self._ending:
+                self._ending = True
+                self.loop.call_soon_threadsafe(lambda: ending.append(self.loop.create_task(self._end(last))))
         self._thread.join()
 
     async def _end(self, last: Callable[[], Awaitable[None]] | None) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
         try:
+            await _ended([task for task in _others() if task.cancelling()])
             if last is not None:
                 await last()
+        except Exception:
+            log.exception("the queue manager did not close well")
         finally:
+            await _cancel_others()
+            with self._handing:
+                self._ended = True
+            await asyncio.sleep(0)  # what was handed over before that starts now
+            await _cancel_others()
             self.loop.stop()
+
+
+def _others() -> set[asyncio.Task[Any]]:
+    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+
+async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _cancel_others() -> None:
+    while others := _others():
+        for task in others:
+            task.cancel()
+        await _ended(others)
+
+
+def _closed() -> ServiceNotAvailable:
+    return ServiceNotAvailable("the queue manager is closed", remedy="open it again")
 
 
 class _Waiter(Generic[T]):
@@ -95,14 +146,18 @@ class _Waiter(Generic[T]):
     def _finished(self, future: asyncio.Future[T]) -> None:
         self._done.release()
 
+    def wait(self) -> None:
+        self._done.acquire()
+
     def result(self) -> T:
-        try:
-            self._done.acquire()
-        except BaseException:  # KeyboardInterrupt: do not leave a read behind that takes a message
-            self._loop.call_soon_threadsafe(self._cancel)
-            raise
         assert self._future is not None
+        if self._future.cancelled():  # not by its caller, so by the end of the loop
+            raise _closed()
         return self._future.result()
+
+    def give_up(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
         if self._future is not None:
@@ -116,17 +171,22 @@ class QueueManager:
         self._runner = runner
         self._call = runner.call
         self.aio = manager
-        self._closed = False
+        atexit.register(self.close)  # a program that ends without closing loses no numbers and leaves no log behind
 
     @classmethod
     def start(cls, opening: Callable[[], Coroutine[Any, Any, aio.QueueManager]], runner: Runner) -> QueueManager:
         opened: list[aio.QueueManager] = []
+        begun: list[asyncio.Task[Any] | None] = []
 
         async def keep() -> aio.QueueManager:
+            begun.append(asyncio.current_task())
             opened.append(await opening())
             return opened[0]
 
         async def close() -> None:
+            for task in filter(None, begun):
+                task.cancel()
+                await _ended([task])
             for manager in opened:  # open, but the caller was interrupted before he had it
                 await manager.close()
 
@@ -146,13 +206,14 @@ class QueueManager:
 
     def close(self) -> None:
         """Commit what is pending and let go of the data directory. Closing twice is fine."""
-        if self._closed:
-            return
-        self._closed = True
+        if self._runner.is_own_thread:
+            raise RuntimeError("the loop's own thread cannot wait for its end: close from another one")
+        atexit.unregister(self.close)
         try:
-            self._call(self.aio.close)
+            with suppress(ServiceNotAvailable):  # closed before, or opened by the process that this one was forked from
+                self._call(self.aio.close)
         finally:
-            self._runner.stop()
+            self._runner.stop(self.aio.close)
 
     def send(
         self,

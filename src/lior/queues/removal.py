@@ -143,7 +143,8 @@ class Removal:
         if message.failure_reason:
             return  # a dead letter in a queue of the application: its senders were told when it failed
         if outgoing and reason in POSITIVE:
-            if message.positive_journaling_requested and self._core.is_source(message):
+            delivered = reason is MessageClass.ACK_REACH_QUEUE  # else an administrator took it out by hand
+            if delivered and message.positive_journaling_requested and self._core.is_source(message):
                 self._sending.stage_journal_copy(change, message)
             return  # the acknowledgement of arrival is the receiver's to send
         if wants_acknowledgement(message, reason):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
@@ -147,10 +148,8 @@ class Committer:
         self._tell(self._report, len(batches), changes, error, self._given_back is not None)
 
     def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
-        try:
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
             self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:
-            pass  # the loop is closed: nobody is left to tell
 
     def _maintain(self, idle: bool = True) -> None:
         try:
