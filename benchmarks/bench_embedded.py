@@ -20,8 +20,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import lior
@@ -37,7 +38,7 @@ SENDERS = 64
 GUID = UUID(int=0x0123456789ABCDEF0123456789ABCDEF)
 PLAIN, STREAM, DEEP = r".\private$\plain", r".\private$\stream", r".\private$\deep"
 
-Contestant = Callable[[float], Awaitable[float]]
+Contestant = Callable[[float], Coroutine[Any, Any, float]]
 
 
 class RawDisk:
@@ -233,19 +234,22 @@ def recovery(directory: Path, empty: Path) -> dict[str, float]:
 async def depth_rates(directory: Path, seconds: float) -> float:
     """Durable send and receive, one after the other, on top of whatever the queue holds: the newcomer has a
     higher priority, so that both ends of the order are worked."""
-    async with lior.aio.open(directory) as qm:
-        async with await qm.open_queue(DEEP, "send") as send, await qm.open_queue(DEEP) as read:
-            async def worker(end: float) -> int:
-                count = 0
-                while time.perf_counter() < end:
-                    await send.send(BODY, recoverable=True, priority=random.choice((3, 5)))
-                    await read.receive(0)
-                    count += 1
-                return count
+    async with (
+        lior.aio.open(directory) as qm,
+        await qm.open_queue(DEEP, "send") as send,
+        await qm.open_queue(DEEP) as read,
+    ):
+        async def worker(end: float) -> int:
+            count = 0
+            while time.perf_counter() < end:
+                await send.send(BODY, recoverable=True, priority=random.choice((3, 5)))
+                await read.receive(0)
+                count += 1
+            return count
 
-            start = time.perf_counter()
-            counts = await asyncio.gather(*(worker(start + seconds) for _ in range(SENDERS)))
-            return sum(counts) / (time.perf_counter() - start)
+        start = time.perf_counter()
+        counts = await asyncio.gather(*(worker(start + seconds) for _ in range(SENDERS)))
+        return sum(counts) / (time.perf_counter() - start)
 
 
 async def compete(directory: Path, seconds: float, rounds: int) -> dict[str, list[float]]:

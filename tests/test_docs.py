@@ -221,6 +221,12 @@ def test_no_page_names_a_path_of_one_machine(page: Path) -> None:
     assert MACHINE_PATH.findall(page.read_text(encoding="utf-8")) == []
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = [page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").glob("*.md")]
+    assert [page for page in pages if f"]({page})" not in readme] == []
+
+
 def test_the_lior_command_is_installed() -> None:
     assert (Path(sys.executable).parent / "lior").exists(), "install the package: make check, or pip install -e ."
 
@@ -278,7 +284,7 @@ def test_finds_links_that_lead_nowhere(tmp_path: Path) -> None:
     assert broken_links(page) == ["missing.md: there is no missing.md", "other.md#nothing: no heading with that name"]
 
 
-@pytest.mark.parametrize("text", ["see /home/ann/x", "`/root/.cache`", "(/work/main)", "cd /Users/x"])
+@pytest.mark.parametrize("text", ["see /home/ann/x", "`/root/.cache`", "(/work/app)", "cd /Users/x"])
 def test_finds_paths_of_one_machine(text: str) -> None:
     assert MACHINE_PATH.search(text)
 

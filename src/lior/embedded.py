@@ -14,7 +14,7 @@ from lior.client.backend import QueueInfo
 from lior.errors import IllegalPropertyValue, LiorError, UnsupportedOperation
 from lior.message import Message, ObjectId
 from lior.names import LocalNames, parse_path_name
-from lior.queues.definition import QueueProperties, QueueType
+from lior.queues.definition import QueueProperties
 from lior.queues.descriptor import (
     Cursor,
     MessageSeekAction,

@@ -15,8 +15,8 @@ from lior.queues.ports import Store
 from lior.queues.queue import Queue
 from lior.store.memory import MemoryStore
 from lior.testing.engine import Answer, ManualEngine
-from tests.properties.model import FOREVER, Entry, Op, Q, Refused
-from tests.properties.model_calls import Curs, Desc, ModelManager, Tx
+from tests.properties.model import FOREVER, Curs, Desc, Entry, Op, Q, Refused, Tx
+from tests.properties.model_calls import ModelManager
 
 OUT: Final = r"DIRECT=OS:elsewhere\private$\x"
 

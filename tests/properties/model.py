@@ -264,6 +264,10 @@ class Model:
         entry.state = "gone"
         self.entries.remove(entry)
 
+    def take(self, desc: Desc, entry: Entry, tx: Tx | None, two_phase: bool, token: int,
+             before: tuple[Any, ...] = (), shown: bool = False) -> None:
+        raise NotImplementedError  # a call: see model_calls
+
     def show(self, entry: Entry) -> None:
         entry.state, entry.holder, entry.shown = "available", None, False
         for wait in [w for w in self.waits if w.queue is entry.queue]:

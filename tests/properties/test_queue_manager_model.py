@@ -27,8 +27,7 @@ from lior.queues.ports import Store
 from lior.store.sqlite import SqliteStore
 from lior.testing.engine import Answer
 from tests.properties.both_sides import OUT, BothSides
-from tests.properties.model import FOREVER, Desc, Entry, Q
-from tests.properties.model_calls import Curs
+from tests.properties.model import FOREVER, Curs, Desc, Entry, Q
 
 SYSTEM: Final = ("DEADLETTER", "DEADXACT", "JOURNAL")
 LAYOUT: Final[dict[str, dict[str, Any]]] = {
@@ -97,7 +96,7 @@ class Machine(BothSides):
         if len(self.descs) < 30 and all(f"private$\\{name}" in self.model.queues for name in picks):
             text = ",".join(f"DIRECT=OS:.\\private$\\{name}" for name in sorted(picks))
             real = self.engine.open(text, QueueAccessType.SEND)
-            found = [self.model.queues[child.queue.name] for child in real.children]
+            found = [self.model.queues[child.live_queue().name] for child in real.children]
             self.descs.append((real, [self.model.handle(queue) for queue in found], "SEND"))
 
     @rule(pick=PICK)
@@ -499,7 +498,7 @@ def bounds(examples: int, steps: int, *, derandomize: bool = True) -> settings:
 
 @pytest.mark.parametrize(("machine", "examples"), [(Machine, 60), (SmallCache, 30), (Sqlite, 10)])
 def test_any_history_agrees_with_the_model(machine: type[Machine], examples: int) -> None:
-    run_state_machine_as_test(machine, settings=bounds(examples, 40))  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=bounds(examples, 40))
 
 
 ARGUMENTS: Final[dict[str, tuple[Any, ...]]] = {
@@ -563,4 +562,4 @@ def test_many_histories_agree_with_the_model(machine: type[Machine]) -> None:
         number += 1
     print(f"to {number}, {BothSides.steps} steps", flush=True)
     seeded = seed(first)(type(machine.__name__, (machine,), {}))
-    run_state_machine_as_test(seeded, settings=bounds(300, 60, derandomize=False))  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(seeded, settings=bounds(300, 60, derandomize=False))

@@ -5,6 +5,7 @@ from typing import Any
 from lior.queues.queue import Queue
 from lior.server.properties import queue_properties_from, queue_values, set_queue_values
 from lior.testing.engine import Answer, ManualEngine
+from lior.wire.properties import Values
 from lior.wire.propvariant import VT_LPWSTR, VT_UI1, VT_UI4, PropVariant
 from tests.server.property_answers import on_the_wire
 
@@ -21,7 +22,7 @@ def read(engine: ManualEngine, queue: Queue, *propids: int, information: int = 7
     return {propid: value for propid, (_, value) in answers.items()}
 
 
-def setting(engine: ManualEngine, queue: Queue, values: dict[int, PropVariant], caller: Any = None) -> tuple[int, ...]:
+def setting(engine: ManualEngine, queue: Queue, values: Values, caller: Any = None) -> tuple[int, ...]:
     answer = Answer()
     statuses = set_queue_values(engine.manager, queue, values, caller or engine.admin, answer)
     engine.commit()

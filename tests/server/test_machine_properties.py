@@ -108,7 +108,7 @@ def test_a_running_queue_manager_answers_its_addresses(engine: ManualEngine) -> 
     assert read(engine, 206) == {206: bytes.fromhex("0400 0100 C0000207")}
 
 
-@pytest.mark.spec("MQ-174")
+@pytest.mark.spec("MQ-174", "MQ-170")
 def test_the_quota_read_is_the_one_that_holds_over_all_queues(engine: ManualEngine) -> None:
     assert read(engine, 214, 215) == {214: 0x100000, 215: 0xFFFFFFFF}
     engine.do(engine.manager.set_manager_properties, {"queue_manager_quota": 1, "journal_quota": 2}, engine.admin)

@@ -22,6 +22,7 @@ from lior.queues.outgoing import (
 from lior.queues.queue import Queue
 from lior.server.properties import management_machine_values, management_queue_values
 from lior.testing.engine import IDENTIFIER, ManualEngine
+from lior.wire.properties import ObjectClass, check_value, property_of
 from tests.server.property_answers import on_the_wire
 
 REMOTE = r"DIRECT=TCP:192.0.2.98\private$\q"
@@ -62,6 +63,8 @@ def outgoing(engine: ManualEngine, name: str = REMOTE) -> OutgoingQueue:
 def test_all_six_are_answered_in_one_call_and_there_are_no_others(engine: ManualEngine) -> None:
     answers = on_the_wire(management_machine_values(engine.manager, MACHINE_TYPES))
     assert {propid: vt for propid, (vt, _) in answers.items()} == MACHINE_TYPES
+    for propid, variant in management_machine_values(engine.manager, MACHINE_TYPES).items():
+        check_value(property_of(ObjectClass.MANAGEMENT_MACHINE, propid), variant)
     for unknown in (0, 7, 27, 101):
         with pytest.raises(IllegalPropertyId):
             management_machine_values(engine.manager, [unknown])
@@ -139,6 +142,8 @@ def test_all_27_are_answered_for_local_and_for_outgoing_queues(engine: ManualEng
     for queue, types in ((engine.create(), LOCAL_TYPES), (dead, LOCAL_TYPES), (waiting, QUEUE_TYPES)):
         answers = on_the_wire(management_queue_values(engine.manager, queue, range(1, 28)))
         assert {propid: vt for propid, (vt, _) in answers.items()} == types
+        for propid, variant in management_queue_values(engine.manager, queue, range(1, 28)).items():
+            check_value(property_of(ObjectClass.MANAGEMENT_QUEUE, propid), variant)
     with pytest.raises(IllegalPropertyId):
         management_queue_values(engine.manager, dead, [28])
 

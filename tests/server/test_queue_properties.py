@@ -273,6 +273,12 @@ def test_properties_of_directories_are_told_apart_from_those_that_are_kept(engin
     assert read(engine, queue, 108) == {108: "kept"}
 
 
+def test_of_a_property_given_twice_the_first_counts(engine: ManualEngine) -> None:
+    queue = engine.create()
+    assert setting(engine, queue, [(108, text("first")), (105, u4(7)), (108, text("second"))]) == (0, 0, 0x400E0005)
+    assert read(engine, queue, 105, 108) == {105: 7, 108: "first"}
+
+
 @pytest.mark.spec("MQ-167")
 def test_a_queue_binds_any_class_d_address_and_an_empty_one_unbinds_it(engine: ManualEngine) -> None:
     queue = creating(engine, p125=text("224.1.1.1:8001"))

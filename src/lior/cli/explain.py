@@ -129,7 +129,7 @@ def parts(parsed: PathName | SingleName) -> dict[str, Any]:
     return found
 
 
-def flat(data: dict[str, Any], indent: str = "") -> dict[str, str]:
+def flat(data: dict[str, Any]) -> dict[str, str]:
     fields: dict[str, str] = {}
     for key, value in data.items():
         if isinstance(value, list):

@@ -11,8 +11,8 @@ import lior
 from lior.cli.connection import Session, connected
 from lior.cli.inputs import quota, whole_seconds
 from lior.cli.output import duration, iso, number, printable, size
-from lior.cli.queue import require_queue_kind
-from lior.cli.views import queue_fields, queue_json, quota_text, state_text
+from lior.cli.queue import require_queue_kind, show_queue
+from lior.cli.views import queue_json, quota_text, state_text
 from lior.client.sddl import format_sddl, parse_sddl
 from lior.errors import IllegalSecurityDescriptor
 from lior.message import INFINITE
@@ -145,10 +145,7 @@ def show(session: Session, destination: str) -> None:
     with session.open() as manager:
         info = manager.queue(destination)
     require_queue_kind(info, "outgoing", "see: lior outgoing list")
-    if session.out.as_json:
-        session.out.record(queue_json(info))
-    else:
-        session.out.fields(queue_fields(info))
+    show_queue(session.out, info)
 
 
 @outgoing.command(short_help="Send nothing to a destination until it is resumed.")

@@ -12,7 +12,7 @@ import click
 import lior
 from lior.cli.connection import Session, connected
 from lior.cli.inputs import assignment, confirm, number_or_none, quota
-from lior.cli.output import number, progress
+from lior.cli.output import Output, number, progress
 from lior.cli.views import QUEUE_HEADINGS, queue_fields, queue_json, queue_row
 from lior.errors import IllegalPropertyValue
 
@@ -111,10 +111,14 @@ def show(session: Session, name: str) -> None:
     """Show everything about the queue NAME."""
     with session.open() as manager:
         info = manager.queue(name)
-    if session.out.as_json:
-        session.out.record(queue_json(info))
+    show_queue(session.out, info)
+
+
+def show_queue(out: Output, info: lior.QueueInfo) -> None:
+    if out.as_json:
+        out.record(queue_json(info))
     else:
-        session.out.fields(queue_fields(info))
+        out.fields(queue_fields(info))
 
 
 @queue.command(name="set")
@@ -153,11 +157,15 @@ def delete(session: Session, name: str, yes: bool) -> None:
 def purge(session: Session, name: str, yes: bool) -> None:
     """Remove every message from the queue NAME."""
     with session.open() as manager:
-        info = manager.queue(name)
-        confirm(info.name, f"{number(info.messages, 'message')} of {info.path} will be removed", yes)
-        left = purge_with_progress(manager, info, name)
-    removed = info.messages - left
+        info, removed = purge_confirmed(manager, name, yes)
     session.out.done(f"removed {number(removed, 'message')} from {info.path}", purged=info.path, messages=removed)
+
+
+def purge_confirmed(manager: lior.QueueManager, name: str, yes: bool) -> tuple[lior.QueueInfo, int]:
+    """The queue as it was, and how many of its messages are gone."""
+    info = manager.queue(name)
+    confirm(info.name, f"{number(info.messages, 'message')} of {info.path} will be removed", yes)
+    return info, info.messages - purge_with_progress(manager, info, name)
 
 
 def purge_with_progress(manager: lior.QueueManager, info: lior.QueueInfo, name: str) -> int:

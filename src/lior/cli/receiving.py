@@ -19,9 +19,9 @@ import click
 
 import lior
 from lior.cli.connection import Session, connected
-from lior.cli.inputs import confirm, duration, lookup_id, twenty_bytes
+from lior.cli.inputs import duration, lookup_id, twenty_bytes
 from lior.cli.output import Output, json_text, number, progress
-from lior.cli.queue import purge_with_progress, yes_option
+from lior.cli.queue import purge_confirmed, yes_option
 from lior.cli.views import MESSAGE_HEADINGS, message_fields, message_json, message_row
 from lior.client.aio import format_name
 from lior.client.message import ReceivedMessage
@@ -316,10 +316,7 @@ def journal(session: Session, name: str, limit: int, purging: bool, yes: bool) -
         if not purging:
             show_messages(session.out, manager, name, limit)
             return
-        info = manager.queue(name)
-        confirm(info.name, f"{number(info.messages, 'message')} of {info.path} will be removed", yes)
-        left = purge_with_progress(manager, info, name)
-    removed = info.messages - left
+        info, removed = purge_confirmed(manager, name, yes)
     session.out.done(f"removed {number(removed, 'message')} from {info.path}", purged=info.path, messages=removed)
 
 

@@ -85,7 +85,7 @@ class Runner:
 
     async def _end(self, last: Callable[[], Awaitable[None]] | None) -> None:
         try:
-            await _ended([task for task in _others() if task.cancelling()])
+            await _over([task for task in _others() if task.cancelling()])
             if last is not None:
                 await last()
         except Exception:
@@ -103,7 +103,7 @@ def _others() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
 
 
-async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def _over(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -111,7 +111,7 @@ async def _cancel_others() -> None:
     while others := _others():
         for task in others:
             task.cancel()
-        await _ended(others)
+        await _over(others)
 
 
 def _closed() -> ServiceNotAvailable:
@@ -186,7 +186,7 @@ class QueueManager:
         async def close() -> None:
             for task in filter(None, begun):
                 task.cancel()
-                await _ended([task])
+                await _over([task])
             for manager in opened:  # open, but the caller was interrupted before he had it
                 await manager.close()
 

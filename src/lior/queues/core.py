@@ -137,6 +137,14 @@ class Core:
         self.next_queue_id += 1
         return queue_id
 
+    def top_up_counters(self) -> None:
+        """Reserve numbers ahead of their use."""
+        for counter in (self.lookup_ids, self.ordinals):
+            if counter.wants_reservation() and self.broken is None:
+                change = Change()
+                counter.reserve(change)
+                self.submit(change)
+
     # Quotas: bytes are added when a message is staged and taken off when it is gone
 
     def has_room(self, queue: Queue, size: int) -> bool:

@@ -32,6 +32,9 @@ class Counter:
     def reserve(self, change: Change) -> None:
         """Add the reservation of one more block to a change."""
         self._asked += BLOCK
+        self._carry(change)
+
+    def _carry(self, change: Change) -> None:
         change.operations.append(PutState(COUNTER, self.name, self._asked.to_bytes(16, "little")))
         change.then(self._granted, self._asked)
         change.otherwise(self._lost)
@@ -43,6 +46,7 @@ class Counter:
 
     def _granted(self, limit: int) -> None:
         self.reserved = max(self.reserved, limit)
+        self._asked = max(self._asked, limit)
 
     def _lost(self) -> None:
         self._asked = self.reserved
@@ -54,8 +58,9 @@ class Counter:
         self._last += 1
         if self._last > self.reserved:
             if self._last > self._asked:
-                self.reserve(change)
-            change.ordered = True  # behind the change that carries the reservation
+                self._asked += BLOCK
+            self._carry(change)  # one that asked for it before may fail, and this one not
+            change.ordered = True
         return self._last & self._mask
 
 

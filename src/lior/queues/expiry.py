@@ -1,6 +1,7 @@
 """When messages expire ([MS-MQDMPR] 3.1.2.4): one heap of numbers, not a timer for each message."""
 
 import heapq
+from collections.abc import Callable
 from math import ceil, floor
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from lior.message import INFINITE, Message
 
 _ID_BITS = 64
 _QUEUE_BITS = 48
+_MANY = 1 << 16  # entries: below that it is not worth looking which of them are of use
 
 
 class Due(NamedTuple):
@@ -21,8 +23,20 @@ class ExpiryQueue:
 
     def __init__(self) -> None:
         self._heap: list[int] = []
+        self._many = _MANY
+        self.is_there: Callable[[int, int], bool] | None = None  # set when everything is loaded
+
+    def _sweep(self) -> None:
+        """Drop the entries of messages that are gone, before they outnumber the others: where messages live for
+        days and are read at once, they would fill the memory."""
+        if self.is_there is not None:
+            self._heap = [entry for entry in self._heap if self.is_there(*_due(entry))]
+            heapq.heapify(self._heap)
+        self._many = max(_MANY, 2 * len(self._heap))
 
     def add(self, expires: int, queue_id: int, lookup_id: int) -> None:
+        if len(self._heap) >= self._many:
+            self._sweep()
         heapq.heappush(self._heap, (expires << _QUEUE_BITS | queue_id) << _ID_BITS | lookup_id)
 
     def next(self) -> int | None:
@@ -32,12 +46,15 @@ class ExpiryQueue:
     def take_due(self, now: float, limit: int) -> list[Due]:
         due: list[Due] = []
         while self._heap and len(due) < limit and (self._heap[0] >> (_QUEUE_BITS + _ID_BITS)) <= now:
-            entry = heapq.heappop(self._heap)
-            due.append(Due(entry >> _ID_BITS & ((1 << _QUEUE_BITS) - 1), entry & ((1 << _ID_BITS) - 1)))
+            due.append(_due(heapq.heappop(self._heap)))
         return due
 
     def __len__(self) -> int:
         return len(self._heap)
+
+
+def _due(entry: int) -> Due:
+    return Due(entry >> _ID_BITS & ((1 << _QUEUE_BITS) - 1), entry & ((1 << _ID_BITS) - 1))
 
 
 def time_to_be_received_end(message: Message) -> int:

@@ -150,7 +150,8 @@ class QueueManager:
             except Exception as error:
                 change.lost(StoreUnusable(f"a defect in Lior, please report it: {error!r}", remedy="restart it"))
                 defect = defect or error
-        self._top_up_counters()
+        if self.state is QueueManagerState.READY:
+            self.core.top_up_counters()
         if defect is not None:
             raise defect
 
@@ -162,15 +163,6 @@ class QueueManager:
             for queue in list(self.core.queues.values()):
                 for wait in list(queue.waiters):
                     cancel(wait, self.core.broken)  # nothing will come any more
-
-    def _top_up_counters(self) -> None:
-        if self.state is not QueueManagerState.READY:
-            return
-        for counter in (self.core.lookup_ids, self.core.ordinals):
-            if counter.wants_reservation() and self.core.broken is None:
-                change = Change()
-                counter.reserve(change)
-                self.core.submit(change)
 
     def next_wait_deadline(self) -> float | None:
         """On the monotonic clock: when a waiting read times out."""

@@ -16,7 +16,7 @@ from lior.names import DirectName, MulticastName, SingleName
 from lior.queues.definition import QueueProperties, QueueType
 from lior.queues.expiry import in_transit_end
 from lior.queues.ports import SEQUENCE_MASK, PutQueue, PutState
-from lior.queues.queue import Queue
+from lior.queues.queue import ContentCache, Queue
 
 INCOMING: Final = "incoming"  # the kind under which the store keeps streams from elsewhere
 HISTORY: Final = 32  # connection attempts remembered for each outgoing queue
@@ -146,10 +146,17 @@ class OutgoingQueue(Queue):
         hardened: bool = False,
         state: OutgoingState | None = None,
         create_time: int = 0,
+        cache: ContentCache | None = None,
     ) -> None:
         properties = QueueProperties(label=str(destination)[:124])
         super().__init__(
-            queue_id, QueueType.OUTGOING, str(destination), properties, identifier=identifier, create_time=create_time
+            queue_id,
+            QueueType.OUTGOING,
+            str(destination),
+            properties,
+            identifier=identifier,
+            create_time=create_time,
+            cache=cache,
         )
         self.destination = destination
         self.multicast = isinstance(destination, MulticastName)

@@ -1,4 +1,4 @@
-"""What the queues need from outside: a store, identifiers, a clock's readings, a coordinator.
+"""What the queues need from outside: a store, identifiers, a coordinator (core has the clock).
 
 A batch is a list of the operations below. The store applies a batch whole or not at all, and it is on
 disk when `apply` returns; batches are applied in the order they were made.
@@ -126,7 +126,7 @@ class Store(Protocol):
         ...
 
     def fetch(self, queue_id: int, lookup_id: int) -> StoredMessage | None:
-        """Read one committed message; callable from the loop thread while apply runs in the writer."""
+        """Read one committed message; callable from the loop thread while a commit runs in the writer."""
         ...
 
     def scan(self, queue_id: int, after_lookup_id: int, limit: int) -> list[StoredMessage]:

@@ -97,8 +97,8 @@ class Routing:
                 identifier=self._core.ids.guid(),
                 hardened=self._core.properties.hardened_security,
                 create_time=int(self._core.clock.wall()),
+                cache=self._core.cache,
             )
-            found.cache = self._core.cache
             self._core.queues[found.queue_id] = found
             self._core.outgoing[name.key] = found
         return found

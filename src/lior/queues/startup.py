@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -44,7 +45,13 @@ def load(core: Core, transactions: Transactions) -> None:
         if kind == INCOMING and int(key.partition("/")[0]) in core.queues:
             core.incoming[key] = IncomingTransactionalTransferInfo.from_json(json.loads(value))
     transactions.restore({key: value for (kind, key), value in state.state.items() if kind == PREPARED})
+    core.expiries.is_there = partial(_is_there, core)
     core.submit(change)
+
+
+def _is_there(core: Core, queue_id: int, lookup_id: int) -> bool:
+    queue = core.queues.get(queue_id)
+    return queue is not None and lookup_id in queue
 
 
 def _load_properties(core: Core, state: LoadedState, change: Change) -> None:
@@ -123,8 +130,8 @@ def _load_outgoing(core: Core, record: PutQueue) -> None:
         hardened=core.properties.hardened_security,
         state=OutgoingState.ON_HOLD if record.definition.get("on_hold") else None,
         create_time=record.definition["create_time"],
+        cache=core.cache,
     )
-    queue.cache = core.cache
     queue.mark_persisted()
     core.queues[queue.queue_id] = queue
     core.outgoing[name.key] = queue

@@ -19,7 +19,7 @@ from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.queues.removal import Removal
 from lior.queues.sending import Sending
-from lior.queues.transaction import Dequeue, Enqueue, Move, Transaction, TransactionState
+from lior.queues.transaction import Dequeue, Enqueue, Move, Transaction, TransactionalOperation, TransactionState
 
 PREPARED_QUEUE: Final = 0  # the store keeps sends of prepared transactions under this queue id
 PREPARED: Final = "transaction"
@@ -253,7 +253,7 @@ class Transactions:
         change.answer(reply)
         self._core.submit(change)
 
-    def _prepare_operation(self, change: Change, operation: Enqueue | Dequeue | Move) -> list[Any]:
+    def _prepare_operation(self, change: Change, operation: TransactionalOperation) -> list[Any]:
         if isinstance(operation, Enqueue):
             if not operation.queue.persisted:
                 self._sending.stage_definition(change, operation.queue)
@@ -288,7 +288,7 @@ class Transactions:
 
     def _restore_operation(
         self, kind: str, queue_id: int, lookup_id: int, rest: list[int]
-    ) -> Enqueue | Dequeue | Move | None:
+    ) -> TransactionalOperation | None:
         queue = self._core.queues.get(queue_id)
         if kind == "enqueue":
             stored = self._core.store.fetch(PREPARED_QUEUE, lookup_id)

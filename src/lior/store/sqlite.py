@@ -30,7 +30,7 @@ from lior.store.schema import queue_check, row_check, state_check
 
 CHECKPOINT_BYTES: Final = 16 << 20  # of log: past this the writer copies it into the file when it gets to `maintain`
 IDLE_CHECKPOINT_BYTES: Final = 1 << 20  # of log: enough to use an idle moment for it
-LOG_LIMIT_BYTES: Final = 64 << 20  # of log: past this `apply` does it itself
+LOG_LIMIT_BYTES: Final = 64 << 20  # of log: past this `commit` does it itself
 VACUUM_PAGES: Final = 512  # given back to the disk in one idle step
 _COMMIT_BYTES: Final = 16384  # of log for one commit besides content: tree pages around it
 

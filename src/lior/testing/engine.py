@@ -113,7 +113,9 @@ class ManualEngine:
         self.manager.tick()
         self.commit()
 
-    def restart(self, *, clean: bool = False, outcomes: TransactionOutcomes | None = None, **changes: Any) -> ManualEngine:
+    def restart(
+        self, *, clean: bool = False, outcomes: TransactionOutcomes | None = None, **changes: Any
+    ) -> ManualEngine:
         """A new queue manager on the same store, as after a crash (or a clean stop)."""
         if clean:
             self.manager.stop()
@@ -151,7 +153,11 @@ class ManualEngine:
         return self.open(name, QueueAccessType.SEND)
 
     def send(
-        self, descriptor: OpenQueueDescriptor, message: Message | None = None, transaction: Transaction | None = None, **fields: Any
+        self,
+        descriptor: OpenQueueDescriptor,
+        message: Message | None = None,
+        transaction: Transaction | None = None,
+        **fields: Any,
     ) -> Any:
         """Send, commit and give the identifier."""
         answer = Answer()

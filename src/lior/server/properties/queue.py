@@ -24,7 +24,7 @@ from lior.server.properties.reading import (
     seconds,
 )
 from lior.wire.dtyp import decode_security_descriptor
-from lior.wire.properties import ObjectClass, check_properties
+from lior.wire.properties import ObjectClass, Values, check_properties
 from lior.wire.propvariant import PropVariant, Value
 
 PATHNAME: Final = 103
@@ -129,7 +129,7 @@ class NewQueue(NamedTuple):
     statuses: tuple[int, ...]
 
 
-def queue_properties_from(values: Mapping[int, PropVariant]) -> NewQueue:
+def queue_properties_from(values: Values) -> NewQueue:
     """From the properties of a creation call; the path name is one of them."""
     checked = check_properties(ObjectClass.QUEUE, values, creating=True)
     accepted = checked.accepted
@@ -142,7 +142,7 @@ def queue_properties_from(values: Mapping[int, PropVariant]) -> NewQueue:
 
 
 def set_queue_values(
-    manager: QueueManager, queue: Queue, values: Mapping[int, PropVariant], caller: Caller, reply: Reply
+    manager: QueueManager, queue: Queue, values: Values, caller: Caller, reply: Reply
 ) -> tuple[int, ...]:
     """Everything is checked before anything changes. Gives a code for each property, informational ones for what
     was dropped; the reply comes when the change is on disk."""
@@ -174,7 +174,7 @@ def _descriptor(accepted: Mapping[int, PropVariant]) -> tuple[SecurityDescriptor
     given = [propid for propid in (SECURITY, OBJ_SECURITY) if propid in accepted]
     if len(given) != 1:
         raise _conflict(f"{len(given)} security descriptors were given", "give one of the two")
-    descriptor = decode_security_descriptor(accepted[given[0]].value, nt4_aces_only=given[0] == SECURITY)
+    descriptor = decode_security_descriptor(accepted[given[0]].value)
     if SECURITY_INFORMATION in accepted:
         information = int(accepted[SECURITY_INFORMATION].value)
     else:
