@@ -1,6 +1,6 @@
 """The queue manager against a model of plain lists: any history of calls, commits, failures and crashes.
 
-LIOR_LONG=1 runs many more histories, with new seeds that it prints; LIOR_LONG=SECONDS says how long.
+`make torture` runs many more histories, with new seeds that it prints; LIOR_LONG=SECONDS says how long.
 """
 
 from __future__ import annotations
@@ -546,14 +546,14 @@ def test_long_walks_agree_with_the_model(machine: type[Machine], walks: int) -> 
         walk(machine, number, 120)
 
 
-LONG: Final = os.environ.get("LIOR_LONG", "")
+LONG: Final = float(os.environ.get("LIOR_LONG", "300"))  # seconds for each machine
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.skipif(not LONG, reason="set LIOR_LONG=1 to run it")
+@pytest.mark.torture
 @pytest.mark.parametrize("machine", [Machine, SmallCache, Sqlite])
 def test_many_histories_agree_with_the_model(machine: type[Machine]) -> None:
-    until = time.monotonic() + (float(LONG) if LONG != "1" else 300)
+    until = time.monotonic() + LONG
     first = random.SystemRandom().getrandbits(32)
     print(f"seeds from {first}", flush=True)
     number = first

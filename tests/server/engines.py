@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,13 @@ def no_room() -> MessageStorageFailed:
 def once(error: BaseException) -> Callable[[list[Operation]], BaseException | None]:
     left = [error]
     return lambda operations: left.pop() if left else None
+
+
+def looped(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test that runs on a loop of its own."""
+
+    @wraps(test)
+    def run(*arguments: Any, **options: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(*arguments, **options), 4 * LONG))
+
+    return run

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import LONG, QUEUE, HeldStore, Running, make_engine, no_room, once, running, turns
 
 import lior
 from lior.errors import (
@@ -29,6 +28,7 @@ from lior.queues.ports import PutMessage, PutQueue
 from lior.server import engine as engine_module
 from lior.server.engine import LONGEST_SLEEP, MOST_CHANGES, FutureReply
 from lior.testing.clock import FakeClock
+from tests.server.engines import LONG, QUEUE, HeldStore, Running, looped, make_engine, no_room, once, running, turns
 
 
 def bodies(operations: list[Any]) -> list[bytes]:
@@ -38,6 +38,7 @@ def bodies(operations: list[Any]) -> list[bytes]:
 # Durability
 
 
+@looped
 async def test_a_send_is_answered_and_seen_only_after_its_commit(tmp_path: Path) -> None:
     async with running(tmp_path) as run, await run.qm.open_queue(QUEUE) as q:
         run.store.hold()
@@ -53,6 +54,7 @@ async def test_a_send_is_answered_and_seen_only_after_its_commit(tmp_path: Path)
         assert bodies(run.store.committed[0]) == [b"x"]
 
 
+@looped
 async def test_a_receive_is_answered_only_after_its_message_is_deleted_on_the_disk(tmp_path: Path) -> None:
     async with running(tmp_path) as run, await run.qm.open_queue(QUEUE) as q:
         await run.qm.send(QUEUE, b"x")
@@ -65,6 +67,7 @@ async def test_a_receive_is_answered_only_after_its_message_is_deleted_on_the_di
         assert (await asyncio.wait_for(receiving, LONG)).body == b"x"
 
 
+@looped
 async def test_an_express_message_keeps_its_place_behind_a_durable_one_whose_commit_runs(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         run.store.hold()
@@ -80,6 +83,7 @@ async def test_an_express_message_keeps_its_place_behind_a_durable_one_whose_com
 # Commits that fail
 
 
+@looped
 async def test_changes_that_are_tried_again_are_not_overtaken_by_later_ones(tmp_path: Path) -> None:
     """Each definition holds what the one before it changed: the last answered must be the last on disk."""
     async with running(tmp_path) as run:
@@ -102,6 +106,7 @@ async def test_changes_that_are_tried_again_are_not_overtaken_by_later_ones(tmp_
         assert (await run.qm.queue(QUEUE)).properties["label"] == "3"
 
 
+@looped
 async def test_what_comes_while_changes_are_tried_again_comes_after_them(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         run.store.hold()
@@ -119,6 +124,7 @@ async def test_what_comes_while_changes_are_tried_again_comes_after_them(tmp_pat
             assert [int(m.body) async for m in q] == list(range(80))
 
 
+@looped
 async def test_a_message_without_room_does_not_take_the_others_with_it(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         run.store.fails = lambda operations: no_room() if b"bad" in bodies(operations) else None
@@ -130,6 +136,7 @@ async def test_a_message_without_room_does_not_take_the_others_with_it(tmp_path:
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), InvalidParameter("odd")])
+@looped
 async def test_a_value_that_cannot_be_prepared_fails_its_own_change_only(tmp_path: Path, error: Exception) -> None:
     async with running(tmp_path) as run:
         run.store.refuses = lambda operations: error if b"bad" in bodies(list(operations)) else None
@@ -140,6 +147,7 @@ async def test_a_value_that_cannot_be_prepared_fails_its_own_change_only(tmp_pat
 
 
 @pytest.mark.parametrize("error", [StoreUnusable("the sync failed"), OSError("odd"), MemoryError()])
+@looped
 async def test_after_a_failed_sync_everything_is_refused_and_nobody_waits_on(tmp_path: Path, error: Exception) -> None:
     async with running(tmp_path) as run, await run.qm.open_queue(QUEUE) as q:
         other = r".\private$\other"
@@ -159,6 +167,7 @@ async def test_after_a_failed_sync_everything_is_refused_and_nobody_waits_on(tmp
         assert await run.count(other) == 0
 
 
+@looped
 async def test_maintenance_that_fails_stops_the_service(tmp_path: Path) -> None:
     async with running(tmp_path) as run, await run.qm.open_queue(QUEUE) as q:
         waiting = asyncio.create_task(q.receive())
@@ -176,6 +185,7 @@ async def test_maintenance_that_fails_stops_the_service(tmp_path: Path) -> None:
 # Defects of others and of ours
 
 
+@looped
 async def test_a_listener_that_fails_keeps_nobody_from_his_answer(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
 
@@ -187,6 +197,7 @@ async def test_a_listener_that_fails_keeps_nobody_from_his_answer(tmp_path: Path
         assert await run.count() == 3
 
 
+@looped
 async def test_a_defect_after_a_commit_leaves_the_other_answers_and_ends_the_service(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
 
@@ -211,6 +222,7 @@ async def test_a_defect_after_a_commit_leaves_the_other_answers_and_ends_the_ser
         assert await run.count() == 2
 
 
+@looped
 async def test_a_damaged_message_does_not_keep_others_from_expiring(tmp_path: Path) -> None:
     clock = FakeClock()
     async with running(tmp_path, clock, cache_bytes=0) as run:
@@ -231,6 +243,7 @@ async def test_a_damaged_message_does_not_keep_others_from_expiring(tmp_path: Pa
 # Bounds
 
 
+@looped
 async def test_a_producer_that_outruns_the_disk_waits_in_line_and_keeps_its_order(tmp_path: Path) -> None:
     count = 2 * MOST_CHANGES + 500
     async with running(tmp_path) as run:
@@ -252,6 +265,7 @@ async def test_a_producer_that_outruns_the_disk_waits_in_line_and_keeps_its_orde
             assert [int(m.body) async for m in q] == list(range(count + 2))
 
 
+@looped
 async def test_large_messages_wait_in_line_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "MOST_BYTES", 1 << 20)
     monkeypatch.setattr(engine_module, "MAX_BATCH_BYTES", 1 << 19)
@@ -268,6 +282,7 @@ async def test_large_messages_wait_in_line_by_their_bytes(tmp_path: Path, monkey
         assert await run.count() == 200
 
 
+@looped
 async def test_transactions_wait_in_line_too(tmp_path: Path) -> None:
     queue, count = r".\private$\exact", MOST_CHANGES + 300
     async with running(tmp_path) as run:
@@ -282,6 +297,7 @@ async def test_transactions_wait_in_line_too(tmp_path: Path) -> None:
         assert await run.count(queue) == count
 
 
+@looped
 async def test_who_gives_up_in_the_line_sends_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         run.store.hold()
@@ -297,6 +313,7 @@ async def test_who_gives_up_in_the_line_sends_nothing(tmp_path: Path) -> None:
         assert await run.count() == len(sends) - in_line
 
 
+@looped
 async def test_who_stands_in_line_when_the_queue_manager_closes_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         run.store.hold()
@@ -314,6 +331,7 @@ async def test_who_stands_in_line_when_the_queue_manager_closes_is_refused(tmp_p
         assert await run.count() == sent
 
 
+@looped
 async def test_reads_that_ended_before_their_deadline_leave_nothing_behind(tmp_path: Path) -> None:
     async with running(tmp_path) as run, await run.qm.open_queue(QUEUE) as q:
         seen: list[weakref.ref[Any]] = []
@@ -330,6 +348,7 @@ async def test_reads_that_ended_before_their_deadline_leave_nothing_behind(tmp_p
         assert not any(ref() for ref in seen[:-1])
 
 
+@looped
 async def test_messages_that_were_read_leave_no_expiry_behind(tmp_path: Path) -> None:
     async with running(tmp_path) as run, await run.qm.open_queue(QUEUE) as q:
         run.core.expiries._many = 64
@@ -341,6 +360,7 @@ async def test_messages_that_were_read_leave_no_expiry_behind(tmp_path: Path) ->
         assert len(run.core.expiries) == 1
 
 
+@looped
 async def test_a_backup_and_a_compaction_end_while_others_go_on_sending(tmp_path: Path) -> None:
     async with running(tmp_path / "data") as run:
         over = False
@@ -367,6 +387,7 @@ async def throttle_changes(run: Running) -> asyncio.Queue[bool]:
 
 
 @pytest.mark.parametrize("free", [10, StoreUnusable("the disk is gone")])
+@looped
 async def test_sends_are_taken_again_when_the_disk_has_room_though_no_commit_came(
     tmp_path: Path, free: int | LiorError
 ) -> None:
@@ -382,6 +403,7 @@ async def test_sends_are_taken_again_when_the_disk_has_room_though_no_commit_cam
         await run.qm.send(QUEUE, b"x")
 
 
+@looped
 async def test_what_is_there_can_be_received_while_the_disk_is_full(tmp_path: Path) -> None:
     async with running(tmp_path, low=1000) as run, await run.qm.open_queue(QUEUE) as q:
         await run.qm.send(QUEUE, b"x")
@@ -393,6 +415,7 @@ async def test_what_is_there_can_be_received_while_the_disk_is_full(tmp_path: Pa
 # Clocks
 
 
+@looped
 async def test_expiry_follows_a_wall_clock_that_is_set_forward_and_back(tmp_path: Path) -> None:
     clock = FakeClock()
     start = clock.wall()
@@ -412,6 +435,7 @@ async def test_expiry_follows_a_wall_clock_that_is_set_forward_and_back(tmp_path
         assert await asyncio.wait_for(gone.get(), LONG) == b"old"
 
 
+@looped
 async def test_many_waits_end_each_at_its_time(tmp_path: Path) -> None:
     async with running(tmp_path) as run, await run.qm.open_queue(QUEUE) as q:
         waits = [asyncio.ensure_future(q.receive(timeout)) for timeout in (0.001, 0.002, 4_000_000, None) * 200]
@@ -426,6 +450,7 @@ async def test_many_waits_end_each_at_its_time(tmp_path: Path) -> None:
 # The end
 
 
+@looped
 async def test_a_start_that_failed_leaves_the_directory_free_and_no_timer(tmp_path: Path) -> None:
     store = HeldStore(tmp_path)
     store.fails = lambda operations: StoreUnusable("the disk is read-only")
@@ -439,6 +464,7 @@ async def test_a_start_that_failed_leaves_the_directory_free_and_no_timer(tmp_pa
         await run.qm.send(QUEUE, b"x")
 
 
+@looped
 async def test_what_is_asked_of_a_closed_engine_is_refused_and_does_not_hang(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         q = await run.qm.open_queue(QUEUE)
@@ -456,6 +482,7 @@ async def test_what_is_asked_of_a_closed_engine_is_refused_and_does_not_hang(tmp
         await asyncio.wait_for(run.engine.settle(), LONG)
 
 
+@looped
 async def test_a_close_that_is_killed_frees_the_directory(tmp_path: Path) -> None:
     """As when asyncio.run cancels every task: what was not answered may be lost, the directory is not."""
     async with running(tmp_path) as run:
@@ -496,6 +523,7 @@ async def opened(directory: Path) -> lior.aio.QueueManager:
     return qm
 
 
+@looped
 async def test_calls_from_another_loop_are_refused_and_change_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as run, await run.qm.open_queue(QUEUE) as q:
 
@@ -516,6 +544,7 @@ async def test_calls_from_another_loop_are_refused_and_change_nothing(tmp_path: 
         assert await run.count() == 0
 
 
+@looped
 async def test_two_queue_managers_share_a_process(tmp_path: Path) -> None:
     async with running(tmp_path / "a") as a, running(tmp_path / "b") as b:
         a.store.hold()

@@ -128,9 +128,6 @@ class Waits:
                 _leave(wait)
                 wait.give_up(timed_out(wait.descriptor))
 
-    def __len__(self) -> int:
-        return sum(not entry[2].done for entry in self._deadlines)
-
 
 def timed_out(descriptor: OpenQueueDescriptor) -> Timeout:
     return Timeout("no message arrived in time", where=descriptor.text)

@@ -66,7 +66,7 @@ class Engine:
     async def close(self) -> None:
         """End waits, commit what is pending, stop the thread, close the store. Once begun it is finished,
         however often it is called and whether or not its callers wait for the end."""
-        if self._loop.is_closed():
+        if self._finished or self._loop.is_closed():
             self._finish()  # nobody waits for answers any more
             return
         self.own_loop()
@@ -268,6 +268,8 @@ class Engine:
             self.check_disk()
         if self._maintenance is not None:
             self._maintenance.cancel()
+        if self._finished:
+            return
         self._maintenance = self._loop.call_later(IDLE_MAINTENANCE, self._maintain)
 
     def _maintain(self) -> None:

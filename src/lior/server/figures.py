@@ -10,6 +10,7 @@ from uuid import UUID
 from lior.errors import LiorError
 from lior.names import DirectName, MachineName, QueueSuffix
 from lior.queues.definition import QueueType
+from lior.queues.descriptor import PEEK_ACCESS
 from lior.queues.manager import QueueManager
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import Store
@@ -51,7 +52,7 @@ def queue_figures(manager: QueueManager, queue: Queue) -> dict[str, Any]:
         "bytes": queue.total_bytes,
         "journal_messages": 0 if journal is None else journal.message_count,
         "journal_bytes": 0 if journal is None else journal.total_bytes,
-        "readers": len(queue.descriptors),
+        "readers": sum(descriptor.access in PEEK_ACCESS for descriptor in queue.descriptors),
         "state": queue.state.value if isinstance(queue, OutgoingQueue) else "",
         "oldest": oldest_arrival(manager, queue),
         "identifier": str(queue.identifier).upper(),

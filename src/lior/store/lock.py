@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
+from weakref import WeakSet
 
 from lior.errors import LiorError, StoreForeign, StoreInUse, StoreUnusable
 
@@ -63,6 +64,7 @@ class DirectoryLock:
         except BaseException:
             self.release()
             raise
+        _held.add(self)
 
     def _claim(self, directory: str | os.PathLike[str]) -> None:
         try:
@@ -89,6 +91,18 @@ class DirectoryLock:
             fd, self._fd = self._fd, -1
             with suppress(OSError):
                 os.close(fd)
+
+
+_held: WeakSet[DirectoryLock] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """A forked process shares the open file, and would keep the directory locked when its parent has let go."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _describe() -> bytes:
