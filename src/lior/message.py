@@ -218,7 +218,9 @@ class Message:
     @property
     def size(self) -> int:
         """Bytes that quotas count: headers and body ([MS-MQDMPR] 3.1.7.2.1)."""
-        return FIXED_HEADERS_SIZE + len(self.body) + len(self.extension) + 2 * len(self.label)
+        label = self.label  # UTF-16 on the wire
+        units = 2 * len(label) if label.isascii() else len(label.encode("utf-16-le", "surrogatepass"))
+        return FIXED_HEADERS_SIZE + len(self.body) + len(self.extension) + units
 
     @property
     def is_recoverable(self) -> bool:

@@ -104,8 +104,8 @@ def test_dead_letters_are_wanted_unless_told_otherwise(shop: Lior) -> None:
     assert records(shop("dead-letter", "list", "--json")) == []
 
 
-def test_an_express_message_is_gone_with_its_command(shop: Lior) -> None:
-    shop("send", PLAIN, "--body", "x", "--express")
+def test_an_express_message_is_gone_with_its_command_which_says_so(shop: Lior) -> None:
+    assert "ends with the queue manager" in shop("send", PLAIN, "--body", "x", "--express").stderr
     shop("receive", PLAIN, code=3)
 
 

@@ -90,6 +90,8 @@ def send(session: Session, destination: str, body: str | None, file: str | None,
                 session.out.record({"id": str(identifier), "destination": destination})
     if not session.out.as_json:
         session.out.line(f"sent {identifier}" if count == 1 else f"sent {number(count, 'message')}")
+    if not properties.get("recoverable", True):
+        click.echo("note: an express message ends with the queue manager that holds it: this command's", err=True)
 
 
 def read_body(body: str | None, file: str | None) -> str | bytes:
