@@ -182,6 +182,8 @@ def test_the_loops_own_thread_is_told_not_to_wait_for_itself(tmp_path: Path) -> 
 
 def test_a_call_that_exits_the_program_ends_only_itself(tmp_path: Path) -> None:
     class Exits:
+        name = "exits"
+
         def encode(self, value: Any) -> tuple[bytes, int]:
             raise SystemExit(3)
 
@@ -321,7 +323,7 @@ for n in range(10):
         with lior.open(tmp_path) as qm:
             assert qm.queue(QUEUE).messages == count
     with lior.open(tmp_path) as qm:
-        number = int(qm.send(QUEUE, b"last").number)
+        number = qm.send(QUEUE, b"last").uniquifier
         assert number <= 100  # the numbers of the sends before were given back, not burnt by blocks
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 from lior.errors import InvalidParameter, LiorError, StoreUnusable
 from lior.queues.change import Change
@@ -25,6 +28,18 @@ MOST_CHANGES: Final = 4096  # that wait for their commit; who sends more waits i
 MOST_BYTES: Final = 32 << 20  # of messages that wait for their commit, likewise
 
 
+_engines: WeakSet[Engine] = WeakSet()
+
+
+def _disown() -> None:
+    """In a forked process: the threads of the engines stayed in the parent."""
+    for engine in _engines:
+        engine._thread = 0
+
+
+os.register_at_fork(after_in_child=_disown)
+
+
 class EngineStore(Store, WritableStore, Protocol):
     """What the engine asks of a store besides what the queues do."""
 
@@ -37,6 +52,8 @@ class Engine:
         self._store = store
         self._low_disk_bytes = low_disk_bytes
         self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
+        _engines.add(self)
         self._committer = Committer(store, self._loop, self._reported, self._maintenance_failed)
         self._under_way = 0  # batches that the writer has not reported on
         self._with_writer = 0  # changes in them
@@ -339,11 +356,11 @@ class Engine:
 
     def own_loop(self) -> asyncio.AbstractEventLoop:
         """The loop that runs now, which must be the engine's: calls from another one would change the same
-        memory at the same time and wait for ever, and in a forked process there is no writer."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
+        memory at the same time and wait for ever, and in a forked process there is no writer. Asked for
+        every message, so without asyncio.get_running_loop, which makes a system call each time."""
+        if get_ident() != self._thread or not self._loop.is_running():
             raise RuntimeError("this queue manager belongs to another event loop: use lior.open with threads")
-        return loop
+        return self._loop
 
     def future(self) -> asyncio.Future[Any]:
         return self.own_loop().create_future()
