@@ -28,6 +28,8 @@ class HeldStore(SqliteStore):
     """`hold` stops the writer thread inside its next commit until `let_go`; `fails` is asked before each commit
     for the error to raise instead of it, `refuses` likewise before a batch is prepared."""
 
+    commits_quickly = False  # what is held must be the thread, never the loop
+
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self._gate = threading.Event()
@@ -85,7 +87,7 @@ class Running:
         return (await self.qm.queue(queue)).messages
 
 
-def make_engine(store: HeldStore, clock: Clock | None = None, *, cache_bytes: int = 64 << 20, low: int = 0) -> Engine:
+def make_engine(store: SqliteStore, clock: Clock | None = None, *, cache_bytes: int = 64 << 20, low: int = 0) -> Engine:
     properties = fresh_properties(RandomIds().guid(), "host")
     names = local_names(properties, ["127.0.0.1"])
     manager = QueueManager(properties, names, store, clock or SystemClock(), RandomIds(), cache_bytes=cache_bytes)

@@ -11,7 +11,7 @@ import pytest
 
 from lior.errors import MessageStorageFailed, ServiceNotAvailable, StoreUnusable
 from lior.queues.change import Change
-from lior.server.committer import ENOUGH_CHANGES, MAX_BATCH_BYTES, Batch, Committer
+from lior.server.committer import MAX_BATCH_BYTES, Batch, Committer
 from tests.server.engines import LONG, looped, turns
 
 
@@ -130,17 +130,14 @@ async def test_changes_that_store_nothing_keep_their_turn(writer: Writer) -> Non
     assert len(writer.store.commits) == 2
 
 
-@pytest.mark.parametrize(("changes", "size"), [(ENOUGH_CHANGES, 0), (1, MAX_BATCH_BYTES)])
-def test_a_commit_is_not_gathered_beyond_its_limits(changes: int, size: int) -> None:
-    async def run(writer: Writer) -> None:
-        await writer.hold()
-        writer.put("a", changes, size)
-        writer.put("b")
-        writer.store.gate.set()
-        await writer.reports.of(3)
-        assert writer.store.commits == [["first"], ["a"], ["b"]]
-
-    stops(run)()
+@stops
+async def test_a_commit_is_not_gathered_beyond_its_limit(writer: Writer) -> None:
+    await writer.hold()
+    writer.put("a", 1, MAX_BATCH_BYTES)
+    writer.put("b")
+    writer.store.gate.set()
+    await writer.reports.of(3)
+    assert writer.store.commits == [["first"], ["a"], ["b"]]
 
 
 @stops
@@ -159,14 +156,14 @@ async def test_after_a_commit_without_room_the_later_ones_come_back_untried(writ
     await writer.hold()
     full = MessageStorageFailed("full")
     writer.store.fails = lambda plans: full if plans == ["a"] else None
-    writer.put("a", changes=ENOUGH_CHANGES)  # so that the next is not in the same commit
+    writer.put("a", 2, MAX_BATCH_BYTES)  # so that the next is not in the same commit
     writer.put("b")
     writer.put(None)
     writer.store.gate.set()
     await writer.reports.of(4)
     assert writer.store.commits == [["first"]]
     assert all(report[2:] == (full, True) for report in writer.reports.seen[1:])
-    assert sum(len(report[1]) for report in writer.reports.seen[1:]) == ENOUGH_CHANGES + 2
+    assert sum(len(report[1]) for report in writer.reports.seen[1:]) == 4
     writer.put("c")
     writer.put("d", alone=True)
     writer.put("e")

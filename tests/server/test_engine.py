@@ -260,7 +260,7 @@ async def test_a_producer_that_outruns_the_disk_waits_in_line_and_keeps_its_orde
         await asyncio.wait_for(asyncio.gather(*sends, late), LONG)
         await run.qm.send(QUEUE, b"%d" % (count + 1))
         assert not run.engine.crowded and not run.engine._line
-        assert max(len(bodies(operations)) for operations in run.store.committed) <= engine_module.BATCH_CHANGES + 32
+        assert max(len(bodies(operations)) for operations in run.store.committed) <= engine_module.MAX_BATCH_CHANGES
         async with await run.qm.open_queue(QUEUE) as q:
             assert [int(m.body) async for m in q] == list(range(count + 2))
 

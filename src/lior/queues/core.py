@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lior.queues")
 
-# So many pending changes are offered to an idle writer at once instead of at the end of the loop's turn. Senders
-# that all wait for one commit otherwise stay in step for ever: the disk rests while they run, and they while it
-# works. In two groups, one runs while the other's commit does.
-EAGER: Final = 32
+# Every so many pending changes the engine looks how much waits, so that one caller who sends without end in one turn
+# of the loop does not pile up memory.
+MANY: Final = 32
 
 
 class Clock(Protocol):
@@ -81,7 +80,7 @@ class Core:
         self.broken: LiorError | None = None  # set for good when durability can no longer be promised
         self.pending: list[Change] = []
         self.wake: Callable[[], None] = _nothing  # the engine's: something is pending or due
-        self.hurry: Callable[[], None] = _nothing  # the engine's: enough is pending for a commit of its own
+        self.on_many: Callable[[], None] = _nothing  # the engine's: again MANY more changes are pending
         self.listeners: list[Callable[[Event], None]] = []
 
     # Changes
@@ -95,8 +94,8 @@ class Core:
             count = len(self.pending)
             if count == 1:
                 self.wake()
-            elif not count % EAGER:
-                self.hurry()
+            elif not count % MANY:
+                self.on_many()
         else:
             change.finish()
 

@@ -1,9 +1,11 @@
-"""The writer thread: one commit for everything that came while the last one ran.
+"""Commits: by the loop itself while the disk is quick, by a writer thread when it is not.
 
-The loop hands over prepared changes whenever it likes; the thread takes all that is there, commits it and
-reports on the loop. There is no delay to collect more: a lone sender pays one sync, many senders share one.
-The thread fetches its work itself: if the loop handed each batch over only after the report of the one
-before, the disk would wait for the interpreter between any two commits.
+Handing a commit to a thread and its report back costs more than a quick disk takes (docs/decisions/0003). So a
+small batch that finds nothing under way is committed where it is. As soon as a commit took long, the thread
+has them, and the loop goes on meanwhile; it gets them back when they are short again.
+
+The thread takes all that is there and commits it at once. There is no delay to collect more: a lone sender
+pays one sync, many senders share one.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from lior.errors import LiorError, ServiceNotAvailable, StoreUnusable
@@ -20,7 +24,9 @@ from lior.queues.change import Change
 from lior.queues.ports import Operation
 
 MAX_BATCH_BYTES = 8 << 20  # content in one commit; more waits for the next
-ENOUGH_CHANGES = 32  # for a commit to be worth its sync: what else waits is the next one's, see core.EAGER
+MAX_BATCH_CHANGES = 512  # likewise
+QUICK = 0.001  # seconds: what a commit may take for the loop to make the next one itself
+QUICK_BYTES = 256 << 10  # content of a batch that the loop commits itself
 
 
 class WritableStore(Protocol):
@@ -66,15 +72,46 @@ class Committer:
         self._work: SimpleQueue[Batch | Callable[[], None] | None] = SimpleQueue()
         self._given_back: BaseException | None = None  # why batches are given back untried; the thread's own
         self._stopped = False
+        self._resting = False  # the thread waits for work; who gives it some says so before the thread can
+        self._pace = 0.0  # seconds of a commit lately: up at once, down slowly
         self._thread = threading.Thread(target=self._run, name="lior-writer", daemon=True)
         self._thread.start()
 
     def commit(self, batch: Batch) -> None:
-        self._work.put(batch)
+        self._give(batch)
 
-    def maintain(self) -> None:
-        """Nothing came for a while: checkpoint, give space back."""
-        self._work.put(self._maintain)
+    @property
+    def quick(self) -> bool:
+        return self._pace < QUICK
+
+    def may_commit_here(self, batch: Batch) -> bool:
+        """Whether the loop may make this commit itself. Only when no other batch is under way."""
+        return self._resting and self.quick and batch.bytes <= QUICK_BYTES and not batch.alone
+
+    def commit_here(self, batch: Batch) -> Exception | None:
+        """The commit, on the loop; answers its error. An interrupt in the middle leaves nobody knowing what
+        is on disk, so it is for the caller to stop serving."""
+        try:
+            self._timed_commit([batch.plan])
+        except Exception as error:
+            return error
+        return None
+
+    def maintain(self, *, idle: bool = True) -> None:
+        """Checkpoint; when nothing came for a while, give space back as well."""
+        self._give(partial(self._maintain, idle))
+
+    def _give(self, work: Batch | Callable[[], None] | None) -> None:
+        self._resting = False
+        self._work.put(work)
+
+    def _timed_commit(self, plans: Sequence[Any]) -> None:
+        started = monotonic()
+        try:
+            self._store.commit(plans)
+        finally:
+            took = monotonic() - started
+            self._pace = took if took > self._pace else 0.8 * self._pace + 0.2 * took
 
     async def run(self, work: Callable[[], int]) -> int:
         """Let the thread do something else than a commit."""
@@ -90,43 +127,48 @@ class Committer:
             else:
                 self._tell(_end, done, result, None)
 
-        self._work.put(run)
+        self._give(run)
         return await done
 
     def stop(self) -> None:
         """Finish what was handed over, then end the thread. A second call only waits."""
         if not self._stopped:
             self._stopped = True
-            self._work.put(None)
+            self._give(None)
         self._thread.join()
 
-    def _run(self) -> None:
+    def _rest(self) -> Batch | Callable[[], None] | None:
+        self._resting = self._work.empty()
         work = self._work.get()
+        self._resting = False
+        return work
+
+    def _run(self) -> None:
+        work = self._rest()
         while work is not None:
             if not isinstance(work, Batch):
                 work()
-                work = self._work.get()
+                work = self._rest()
                 continue
             batches = [work]
             work = self._more(batches)
             self._commit(batches)
             if work is _NOTHING:
-                self._maintain(idle=False)  # the answers are on their way and nobody waits
-                work = self._work.get()
+                self._maintain(False)  # the answers are on their way and nobody waits
+                work = self._rest()
 
     def _more(self, batches: list[Batch]) -> Batch | Callable[[], None] | None:
         """Add what else waits and fits; returns the first piece of work that does not."""
         size, count = batches[0].bytes, len(batches[0].changes)
-        while not batches[-1].alone and size < MAX_BATCH_BYTES and count < ENOUGH_CHANGES:
+        while not batches[-1].alone and size < MAX_BATCH_BYTES:
             try:
                 work = self._work.get_nowait()
             except Empty:
                 return _NOTHING
-            if not isinstance(work, Batch) or work.alone:
+            if not isinstance(work, Batch) or work.alone or count + len(work.changes) > MAX_BATCH_CHANGES:
                 return work
             batches.append(work)
-            size += work.bytes
-            count += len(work.changes)
+            size, count = size + work.bytes, count + len(work.changes)
         return _NOTHING
 
     def _commit(self, batches: list[Batch]) -> None:
@@ -140,10 +182,10 @@ class Committer:
         try:
             plans = [batch.plan for batch in batches if batch.plan is not None]
             if plans:
-                self._store.commit(plans)
+                self._timed_commit(plans)
         except BaseException as caught:
             error = caught
-            if not alone and len(changes) > 1 and _rolled_back(caught):
+            if not alone and len(changes) > 1 and rolled_back(caught):
                 self._given_back = caught
         self._tell(self._report, len(batches), changes, error, self._given_back is not None)
 
@@ -151,14 +193,14 @@ class Committer:
         with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _maintain(self, idle: bool = True) -> None:
+    def _maintain(self, idle: bool) -> None:
         try:
             self._store.maintain(idle)
         except Exception as error:
             self._tell(self._maintenance_failed, error)
 
 
-def _rolled_back(error: BaseException) -> bool:
+def rolled_back(error: BaseException) -> bool:
     """Nothing was stored and the store goes on: there was no room, or one value could not be stored."""
     return isinstance(error, LiorError) and not isinstance(error, StoreUnusable)
 

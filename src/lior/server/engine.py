@@ -13,17 +13,16 @@ from weakref import WeakSet
 
 from lior.errors import InvalidParameter, LiorError, StoreUnusable
 from lior.queues.change import Change
-from lior.queues.core import EAGER
 from lior.queues.manager import QueueManager
 from lior.queues.ports import PutMessage, Store, TransactionOutcomes
-from lior.server.committer import MAX_BATCH_BYTES, Batch, Committer, WritableStore
+from lior.server.committer import MAX_BATCH_BYTES, MAX_BATCH_CHANGES, Batch, Committer, WritableStore, rolled_back
 
 log = logging.getLogger("lior.engine")
 
 IDLE_MAINTENANCE: Final = 1.0  # seconds without a commit before the store tidies up
 DISK_CHECK: Final = 0.25  # seconds between looks at the free space, while changes come in or are refused for it
 LONGEST_SLEEP: Final = 30.0  # seconds: wall clocks are set and computers sleep, so look again
-BATCH_CHANGES: Final = 512  # in one batch: what is prepared and committed in one go
+TIDY_BYTES: Final = 4 << 20  # after so much committed by the loop the thread looks whether the log is due
 MOST_CHANGES: Final = 4096  # that wait for their commit; who sends more waits in line
 MOST_BYTES: Final = 32 << 20  # of messages that wait for their commit, likewise
 
@@ -57,6 +56,8 @@ class Engine:
         self._committer = Committer(store, self._loop, self._reported, self._maintenance_failed)
         self._under_way = 0  # batches that the writer has not reported on
         self._with_writer = 0  # changes in them
+        self._may_block = getattr(store, "commits_quickly", False)  # the loop may commit while the disk is quick
+        self._bytes_here = 0  # committed by the loop since the store was last tidied
         self._again: list[Change] = []  # of commits that failed as a whole: next, and one by one
         self._turn_planned = False
         self.crowded = False  # so much waits for its commit that whoever sends has to line up
@@ -70,7 +71,7 @@ class Engine:
         self._closing: asyncio.Task[None] | None = None
         self._finished = False
         manager.core.wake = self._wake
-        manager.core.hurry = self._hurry
+        manager.core.on_many = self._look_at_the_crowd
 
     async def start(self, outcomes: TransactionOutcomes | None = None) -> None:
         """Load, and make the first change durable before anybody is served."""
@@ -154,30 +155,30 @@ class Engine:
             self._turn_planned = True
             self._loop.call_soon(self._turn)
 
-    def _hurry(self) -> None:
-        if not self._under_way:
-            self._hand_over_pending()
+    def _look_at_the_crowd(self) -> None:
         self.crowded = self._is_crowded()
 
     def _turn(self) -> None:
-        """At the end of a loop turn: everything that its calls changed goes to the writer together."""
+        """At the end of a loop turn: everything that its calls changed is committed together."""
         self._turn_planned = False
-        self._hand_over_pending()
+        self._hand_over_pending(here=True)
         self._arm_timer()
         self._say_quiet()
 
-    def _hand_over_pending(self) -> None:
+    def _hand_over_pending(self, *, here: bool = False) -> None:
         """Not while older changes are to be tried again: who builds upon them must come after them."""
         if self._again or self._finished:
             return
+        if here and self._under_way and self._may_block and self._committer.quick:
+            return  # soon the loop can do it again: then all together
         changes = self.manager.take_pending()
-        if len(changes) <= BATCH_CHANGES and self.manager.core.staged_bytes <= MAX_BATCH_BYTES:
-            self._hand_over(changes)
+        if len(changes) <= MAX_BATCH_CHANGES and self.manager.core.staged_bytes <= MAX_BATCH_BYTES:
+            self._hand_over(changes, here=here)
             return
         for part in _parts(changes):
             self._hand_over(part)
 
-    def _hand_over(self, changes: list[Change], *, alone: bool = False) -> None:
+    def _hand_over(self, changes: list[Change], *, alone: bool = False, here: bool = False) -> None:
         if not changes:
             return
         operations = [operation for change in changes for operation in change.operations]
@@ -189,9 +190,28 @@ class Engine:
         except Exception as error:  # a value that cannot be stored: its change fails, the others go on
             self._prepare_one_by_one(changes, error, alone)
             return
+        batch = Batch(changes, plan, getattr(plan, "bytes", 0), alone)
         self._under_way += 1
         self._with_writer += len(changes)
-        self._committer.commit(Batch(changes, plan, getattr(plan, "bytes", 0), alone))
+        may = here and plan is not None and self._under_way == 1 and self._may_block
+        if may and self._committer.may_commit_here(batch):
+            self._commit_here(batch)
+        else:
+            self._committer.commit(batch)
+
+    def _commit_here(self, batch: Batch) -> None:
+        try:
+            error = self._committer.commit_here(batch)
+        except BaseException:  # an interrupt: nobody knows what is on disk
+            interrupted = StoreUnusable("a commit was interrupted", remedy="open the data again")
+            self._reported(1, batch.changes, interrupted, False)
+            raise
+        again = error is not None and len(batch.changes) > 1 and rolled_back(error)
+        self._reported(1, batch.changes, error, again)
+        self._bytes_here += batch.bytes
+        if self._bytes_here > TIDY_BYTES and not self._under_way:
+            self._bytes_here = 0
+            self._committer.maintain(idle=False)
 
     def _prepare_one_by_one(self, changes: list[Change], error: Exception, alone: bool) -> None:
         if len(changes) > 1:
@@ -208,7 +228,7 @@ class Engine:
         as under way until then, so that what only waits for its turn does not come before its answers."""
         if again:
             self._again += changes
-        else:
+        elif not (self._may_block and self._committer.quick):
             self._hand_over_pending()
         if error is None:
             self._committed(changes)
@@ -219,8 +239,6 @@ class Engine:
         self._with_writer -= len(changes)
         if self._again and not self._under_way:
             self._try_again()
-        elif len(self.manager.core.pending) >= EAGER:
-            self._hurry()
         if self.crowded:
             self._let_in()
         if self.manager.core.pending:
@@ -385,7 +403,7 @@ def _parts(changes: list[Change]) -> Iterator[list[Change]]:
     size = 0
     for change in changes:
         added = sum(put.message.size for put in change.operations if isinstance(put, PutMessage))
-        if part and (len(part) == BATCH_CHANGES or size + added > MAX_BATCH_BYTES):
+        if part and (len(part) == MAX_BATCH_CHANGES or size + added > MAX_BATCH_BYTES):
             yield part
             part, size = [], 0
         part.append(change)

@@ -43,6 +43,8 @@ class SqliteStore:
     """A data directory's store. `commit`, `maintain` and `compact` belong to one writer thread; `prepare`,
     `fetch` and `scan` to the loop thread; `snapshot` may come from any. `apply` does both halves of a write."""
 
+    commits_quickly = True  # as a rule: who measures that it does not may use another thread
+
     def __init__(self, directory: str | os.PathLike[str], *, full_check: bool = False, create: bool = True) -> None:
         self.directory = Path(directory).absolute()
         self.path = self.directory / recovery.STORE_FILE
