@@ -25,7 +25,7 @@ from uuid import UUID
 
 import lior.aio
 from lior.embedded import EmbeddedBackend
-from lior.errors import LiorError, MessageStorageFailed, StoreUnusable
+from lior.errors import LiorError, MessageStorageFailed, ServiceNotAvailable, StoreUnusable
 from lior.message import Acknowledgements, Message
 from lior.testing.faulty_files import FaultyFiles
 
@@ -121,7 +121,10 @@ class Workload:
         steps, weights = [kind for kind, _ in kinds], [weight for _, weight in kinds]
         while self._left:
             self._left -= 1
-            await chance.choices(steps, weights)[0](chance)
+            try:
+                await chance.choices(steps, weights)[0](chance)
+            except ServiceNotAvailable:  # another task's operation broke the store: nothing was begun
+                raise Stop from None
 
     def _message(self, chance: Random, **given: Any) -> tuple[Message, dict[str, Any]]:
         """A message and what the ledger has to know of it."""

@@ -292,3 +292,21 @@ def test_the_hold_of_an_outgoing_queue_that_never_had_a_message_survives_a_resta
     engine = host.crash()
     [again] = engine.manager.core.outgoing.values()
     assert again.state is OutgoingState.ON_HOLD
+
+
+def test_a_purge_beside_one_that_fails_answers_only_when_its_messages_are_gone() -> None:
+    engine = ManualEngine()
+    queue = engine.create()
+    engine.send(engine.sender(), body=b"x", delivery_guarantee=1)
+    first, second = Answer(), Answer()
+    engine.manager.purge(queue, engine.admin, first)
+    engine.manager.purge(queue, engine.admin, second)
+    failing, following = engine.manager.take_pending()
+    engine.manager.failed([failing], MessageStorageFailed("full"))
+    engine.apply([following])
+    assert isinstance(first.error, MessageStorageFailed)
+    assert not second.done, "answered while the message is on disk"
+    engine.commit()
+    assert second.result() is None
+    assert queue.message_count == 0
+    assert not list(engine.store.load_index())

@@ -7,7 +7,7 @@ are in the same change, so that a crash leaves all of them or none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from lior.errors import LiorError
 from lior.message import Message, MessageClass
@@ -235,29 +235,31 @@ class Removal:
         chunk = [] if queue.deleted else list(islice(ids, PURGE_CHUNK))
         for position in self.positions(queue, [i for i in chunk if i in queue.available]):
             self.stage(change, position, self.purge_reason(queue))
-        change.then(self._purge_held, held)
-        if len(chunk) == PURGE_CHUNK:
-            change.then(self._purge_on, queue, ids, reply)
-            change.refuse(reply)
-        else:
-            change.answer(reply)
+        change.then(self._purge_on, queue, held, len(chunk) == PURGE_CHUNK, ids, reply)
+        change.refuse(reply)
         self._core.submit(change)
 
-    def _purge_on(self, queue: Queue, ids: Iterator[int], reply: Reply) -> None:
+    def _purge_on(self, queue: Queue, held: list[Position], more: bool, ids: Iterator[int], reply: Reply) -> None:
+        """The chunk is on disk. What was held before goes when its lock ends; what is free again, because the
+        change that held it failed, goes now, before the answer."""
+        free = [found for known in held if (found := self._purge_held(known)) is not None]
+        if not free and not more:
+            reply.set_result(None)
+            return
         try:
-            self._purge_some(queue, [], ids, reply)
+            self._purge_some(queue, [], chain(free, ids), reply)
         except LiorError as error:  # a damaged message
             reply.set_exception(error)
 
-    def _purge_held(self, held: list[Position]) -> None:
-        for known in held:
-            position = known.queue.positions.get(known.lookup_id, known)  # it may have been out of memory meanwhile
-            if position.state is State.LOCKED:
-                position.step(Step.PURGE)
-            elif position.state is State.AVAILABLE and position.lookup_id in position.queue.available:
-                self._submit_removal(
-                    position.queue.position(position.lookup_id, self._core.store), self.purge_reason(position.queue)
-                )
+    def _purge_held(self, known: Position) -> int | None:
+        """The lookup id, if nobody holds the message any more."""
+        queue = known.queue
+        position = queue.positions.get(known.lookup_id, known)  # it may have been out of memory meanwhile
+        if position.state is State.LOCKED:
+            position.step(Step.PURGE)
+        elif position.state is State.AVAILABLE and position.lookup_id in queue.available:
+            return position.lookup_id
+        return None
 
     def positions(self, queue: Queue, ids: list[int]) -> list[Position]:
         """Many positions at once: read in runs, not one by one."""
