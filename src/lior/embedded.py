@@ -248,8 +248,6 @@ class EmbeddedBackend:
         await asyncio.get_running_loop().run_in_executor(None, self._store.snapshot, os.fspath(path))
 
     async def compact(self) -> int:
-        if not isinstance(self._store, SqliteStore):
-            return 0
         return await self.engine.compact(self._store.compact)
 
     async def close(self) -> None:

@@ -36,12 +36,16 @@ class WatchedStore(SqliteStore):
         super().commit(plans)
 
 
-async def started(directory: Path) -> tuple[WatchedStore, Engine, QueueManager]:
+async def started(directory: Path, pace: float = 0.0) -> tuple[WatchedStore, Engine, QueueManager]:
+    """A queue manager with a queue, its writer thread at rest; commits have lately taken `pace` seconds."""
     store = WatchedStore(directory)
     engine = make_engine(store)
     await engine.start()
     manager = QueueManager(EmbeddedBackend(engine, store, local_caller(0, (0,), is_administrator=True)))
     await manager.create_queue(QUEUE)
+    await rested(engine)
+    engine._committer._pace = pace
+    store.threads.clear()
     return store, engine, manager
 
 
@@ -62,10 +66,7 @@ async def rested(engine: Engine) -> None:
 
 @on_a_loop
 async def test_a_quick_disk_is_used_from_the_loop(tmp_path: Path) -> None:
-    store, engine, manager = await started(tmp_path)
-    await rested(engine)
-    engine._committer._pace = 0.0
-    store.threads.clear()
+    store, _, manager = await started(tmp_path)
     await manager.send(QUEUE, b"one")
     assert store.threads == [threading.get_ident()]
     await manager.close()
@@ -73,10 +74,7 @@ async def test_a_quick_disk_is_used_from_the_loop(tmp_path: Path) -> None:
 
 @on_a_loop
 async def test_after_a_slow_commit_the_thread_commits_until_it_is_quick_again(tmp_path: Path) -> None:
-    store, engine, manager = await started(tmp_path)
-    await rested(engine)
-    engine._committer._pace = 50 * QUICK
-    store.threads.clear()
+    store, engine, manager = await started(tmp_path, pace=50 * QUICK)
     await manager.send(QUEUE, b"one")
     assert threading.get_ident() not in store.threads
     count = 1
@@ -92,10 +90,7 @@ async def test_after_a_slow_commit_the_thread_commits_until_it_is_quick_again(tm
 
 @on_a_loop
 async def test_a_large_batch_is_the_threads_however_quick_the_disk_is(tmp_path: Path) -> None:
-    store, engine, manager = await started(tmp_path)
-    await rested(engine)
-    engine._committer._pace = 0.0
-    store.threads.clear()
+    store, _, manager = await started(tmp_path)
     await manager.send(QUEUE, bytes(QUICK_BYTES + 1))
     assert threading.get_ident() not in store.threads
     await manager.close()
@@ -103,9 +98,7 @@ async def test_a_large_batch_is_the_threads_however_quick_the_disk_is(tmp_path: 
 
 @on_a_loop
 async def test_without_room_on_the_loop_each_change_is_tried_alone(tmp_path: Path) -> None:
-    store, engine, manager = await started(tmp_path)
-    await rested(engine)
-    engine._committer._pace = 0.0
+    store, _, manager = await started(tmp_path)
     full = MessageStorageFailed("full")
     refused: list[int] = []
 
@@ -124,9 +117,7 @@ async def test_without_room_on_the_loop_each_change_is_tried_alone(tmp_path: Pat
 
 @on_a_loop
 async def test_a_failed_sync_on_the_loop_ends_the_service_with_one_clear_error(tmp_path: Path) -> None:
-    store, engine, manager = await started(tmp_path)
-    await rested(engine)
-    engine._committer._pace = 0.0
+    store, _, manager = await started(tmp_path)
     store.fails = lambda rows: StoreUnusable("the disk is gone")
     with pytest.raises(StoreUnusable):
         await manager.send(QUEUE, b"lost, and said so")
@@ -139,8 +130,6 @@ def test_an_interrupt_in_the_middle_of_a_commit_stops_the_service(tmp_path: Path
     """Nobody knows whether it is on disk: nothing is answered from memory after that."""
     loop = asyncio.new_event_loop()
     store, engine, manager = loop.run_until_complete(started(tmp_path))
-    loop.run_until_complete(rested(engine))
-    engine._committer._pace = 0.0
     store.fails = lambda rows: KeyboardInterrupt()
     sending = loop.create_task(manager.send(QUEUE, b"x"))
     with pytest.raises(KeyboardInterrupt):

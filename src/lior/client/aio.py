@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 from uuid import UUID
 
 from lior.client.backend import Backend, QueueInfo
@@ -93,20 +94,27 @@ def _queue_properties(properties: dict[str, Any]) -> dict[str, Any]:
     return {"journaling" if name == "journal" else name: value for name, value in properties.items()}
 
 
-class QueueManager:
-    """A queue manager, embedded or reached over a protocol."""
+class Closing(ABC):
+    """What is closed at the end of its `async with` block."""
 
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
-        self._send_handles: OrderedDict[str, Any] = OrderedDict()
-
-    async def __aenter__(self) -> QueueManager:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class QueueManager(Closing):
+    """A queue manager, embedded or reached over a protocol."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self._send_handles: OrderedDict[str, Any] = OrderedDict()
 
     async def close(self) -> None:
         await self.backend.close()
@@ -257,7 +265,7 @@ class QueueManager:
         return await self.backend.compact()
 
 
-class Queue:
+class Queue(Closing):
     """An open queue."""
 
     def __init__(self, manager: QueueManager, name: str, handle: Any, access: str) -> None:
@@ -266,14 +274,6 @@ class Queue:
         self.format_name = name
         self._handle: Any = handle
         self._transactional = access == "send" and self._backend.is_transactional(handle)
-
-    async def __aenter__(self) -> Queue:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Close the handle; reads that wait on it end as cancelled. Closing twice is fine."""
@@ -397,21 +397,13 @@ class Queue:
         return await self._backend.queue(self.format_name)
 
 
-class Cursor:
+class Cursor(Closing):
     """A place in a queue."""
 
     def __init__(self, queue: Queue, handle: Any) -> None:
         self._queue = queue
         self._backend = queue._backend
         self._handle = handle
-
-    async def __aenter__(self) -> Cursor:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         handle, self._handle = self._handle, None

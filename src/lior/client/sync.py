@@ -10,10 +10,11 @@ import atexit
 import inspect
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from uuid import UUID
 
 from lior.client import aio
@@ -164,7 +165,22 @@ class _Waiter(Generic[T]):
             self._future.cancel()
 
 
-class QueueManager:
+class Closing(ABC):
+    """What is closed at the end of its `with` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class QueueManager(Closing):
     """A queue manager. See `lior.client.aio.QueueManager` for what each call does."""
 
     def __init__(self, runner: Runner, manager: aio.QueueManager) -> None:
@@ -195,14 +211,6 @@ class QueueManager:
         except BaseException:
             runner.stop(close)
             raise
-
-    def __enter__(self) -> QueueManager:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Commit what is pending and let go of the data directory. Closing twice is fine."""
@@ -303,7 +311,7 @@ class QueueManager:
         return self._call(self.aio.compact)
 
 
-class Queue:
+class Queue(Closing):
     """An open queue. See `lior.client.aio.Queue`."""
 
     def __init__(self, runner: Runner, queue: aio.Queue) -> None:
@@ -311,14 +319,6 @@ class Queue:
         self._call = runner.call
         self.aio = queue
         self.format_name = queue.format_name
-
-    def __enter__(self) -> Queue:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._call(self.aio.close)
@@ -393,20 +393,12 @@ class Queue:
         return self._call(self.aio.info)
 
 
-class Cursor:
+class Cursor(Closing):
     """A place in a queue. See `lior.client.aio.Cursor`."""
 
     def __init__(self, runner: Runner, cursor: aio.Cursor) -> None:
         self._call = runner.call
         self.aio = cursor
-
-    def __enter__(self) -> Cursor:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._call(self.aio.close)

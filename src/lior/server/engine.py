@@ -40,7 +40,11 @@ os.register_at_fork(after_in_child=_disown)
 
 
 class EngineStore(Store, WritableStore, Protocol):
-    """What the engine asks of a store besides what the queues do."""
+    """What the engine asks of a store besides what the queues and the committer do."""
+
+    commits_quickly: bool  # as a rule, so that a commit on the loop is worth a try
+
+    def compact(self) -> int: ...
 
 
 class Engine:
@@ -56,7 +60,7 @@ class Engine:
         self._committer = Committer(store, self._loop, self._reported, self._maintenance_failed)
         self._under_way = 0  # batches that the writer has not reported on
         self._with_writer = 0  # changes in them
-        self._may_block = getattr(store, "commits_quickly", False)  # the loop may commit while the disk is quick
+        self._may_block = store.commits_quickly  # the loop may commit while the disk is quick
         self._bytes_here = 0  # committed by the loop since the store was last tidied
         self._again: list[Change] = []  # of commits that failed as a whole: next, and one by one
         self._turn_planned = False
