@@ -40,6 +40,7 @@ from lior.errors import (
     UnsupportedFormatNameOperation,
 )
 from lior.message import Message, MessageSecurity
+from lior.server.local import LocalBackend
 from lior.testing.faulty_files import preloaded
 
 QUEUE = r".\private$\orders"
@@ -405,7 +406,7 @@ def test_a_nearly_full_disk_throttles_sends_and_still_lets_messages_out(data: Pa
 
 def backend_of(qm: lior.QueueManager) -> EmbeddedBackend:
     backend = qm.aio.backend
-    assert isinstance(backend, EmbeddedBackend)
+    assert isinstance(backend, LocalBackend)
     return backend
 
 

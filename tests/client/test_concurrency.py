@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import lior
-from lior.embedded import EmbeddedBackend
 from lior.errors import InvalidHandle, OperationCancelled, ServiceNotAvailable, Timeout
 from lior.queues.manager import QueueManager
 from lior.server.engine import Engine
+from lior.server.local import LocalBackend
 from lior.store.doctor import examine
 
 SENDERS, RECEIVERS, EACH = 64, 16, 25
@@ -305,7 +305,7 @@ def test_what_expires_while_the_queue_manager_closes_uses_no_number_twice(tmp_pa
                 *(qm.send(QUEUE, b"x", recoverable=True, time_to_be_received=1) for _ in range(200))
             )
             backend = qm.backend
-            assert isinstance(backend, EmbeddedBackend)
+            assert isinstance(backend, LocalBackend)
             engine, manager = backend.engine, backend.manager
             give_back = manager.give_back_counters
 

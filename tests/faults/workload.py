@@ -24,9 +24,9 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import lior.aio
-from lior.embedded import EmbeddedBackend
 from lior.errors import LiorError, MessageStorageFailed, ServiceNotAvailable, StoreUnusable
 from lior.message import Acknowledgements, Message
+from lior.server.local import LocalBackend
 from lior.testing.faulty_files import FaultyFiles
 
 PLAIN: Final = (r".\private$\plain", r".\private$\urgent")
@@ -53,7 +53,7 @@ class Workload:
         self._out = out
         self._last = run * RUN_NUMBERS
         self._chance = Random(seed * 7919 + run)
-        assert isinstance(qm.backend, EmbeddedBackend)
+        assert isinstance(qm.backend, LocalBackend)
         self._backend = qm.backend
 
     def say(self, **event: Any) -> None:

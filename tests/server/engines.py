@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lior.client import aio
-from lior.embedded import EmbeddedBackend
+from lior.embedded import EmbeddedBackend, describe
 from lior.errors import LiorError, MessageStorageFailed
 from lior.queues.core import Clock
 from lior.queues.manager import QueueManager
@@ -81,7 +81,7 @@ class Running:
         self.store = store
         self.manager = engine.manager
         self.core = engine.manager.core
-        self.qm = aio.QueueManager(EmbeddedBackend(engine, store, process_caller()))
+        self.qm = aio.QueueManager(EmbeddedBackend(engine, store, process_caller(), describe))
 
     async def count(self, queue: str = QUEUE) -> int:
         return (await self.qm.queue(queue)).messages

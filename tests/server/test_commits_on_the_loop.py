@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lior.client.aio import QueueManager
-from lior.embedded import EmbeddedBackend
+from lior.embedded import EmbeddedBackend, describe
 from lior.errors import LiorError, MessageStorageFailed, ServiceNotAvailable, StoreUnusable
 from lior.security import local_caller
 from lior.server.committer import QUICK, QUICK_BYTES
@@ -41,7 +41,7 @@ async def started(directory: Path, pace: float = 0.0) -> tuple[WatchedStore, Eng
     store = WatchedStore(directory)
     engine = make_engine(store)
     await engine.start()
-    manager = QueueManager(EmbeddedBackend(engine, store, local_caller(0, (0,), is_administrator=True)))
+    manager = QueueManager(EmbeddedBackend(engine, store, local_caller(0, (0,), is_administrator=True), describe))
     await manager.create_queue(QUEUE)
     await rested(engine)
     engine._committer._pace = pace

@@ -1,0 +1,336 @@
+"""A queue manager with its store on the running loop, and the library's calls on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from lior.errors import IllegalPropertyValue, LiorError, UnsupportedOperation
+from lior.message import Message, ObjectId
+from lior.names import parse_path_name
+from lior.queues.definition import QueueProperties
+from lior.queues.descriptor import (
+    Cursor,
+    MessageSeekAction,
+    OpenQueueDescriptor,
+    QueueAccessType,
+    QueueShareMode,
+)
+from lior.queues.machine import QUEUE_MANAGER
+from lior.queues.manager import QueueManager
+from lior.queues.outgoing import OutgoingQueue
+from lior.queues.queue import Queue
+from lior.queues.reading import Reading
+from lior.security import Caller, SecurityDescriptor
+from lior.server import figures
+from lior.server.engine import Engine, EngineStore, FutureReply
+from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
+from lior.store.memory import MemoryStore
+from lior.store.sqlite import SqliteStore
+
+MEMORY = ":memory:"
+
+Info = TypeVar("Info")
+
+
+class LocalBackend(Generic[Info]):
+    """The calls of the library on an engine in the same loop, as one caller. `describe` makes of a queue's figures
+    what the face above wants to see."""
+
+    def __init__(
+        self, engine: Engine, store: EngineStore, caller: Caller, describe: Callable[[dict[str, Any]], Info]
+    ) -> None:
+        self.engine = engine
+        self.manager: QueueManager = engine.manager
+        self._store = store
+        self._caller = caller
+        self._describe = describe
+
+    def for_caller(self, caller: Caller) -> LocalBackend[Info]:
+        """The same queue manager for somebody else."""
+        return LocalBackend(self.engine, self._store, caller, self._describe)
+
+    # Handles
+
+    def open(self, name: str, access: int, exclusive: bool) -> Awaitable[OpenQueueDescriptor]:
+        share = QueueShareMode.DENY_RECEIVE if exclusive else QueueShareMode.DENY_NONE
+        return self._now(self.manager.open, name, QueueAccessType(access), share, caller=self._caller)
+
+    def is_transactional(self, handle: OpenQueueDescriptor) -> bool | None:
+        if handle.children:
+            kinds = {self.is_transactional(child) for child in handle.children}
+            return kinds.pop() if len(kinds) == 1 else None
+        queue = handle.queue or handle.live_queue()
+        return None if isinstance(queue, OutgoingQueue) else queue.main.properties.transactional
+
+    def close_handle(self, handle: OpenQueueDescriptor) -> Awaitable[None]:
+        """A handle that the queue manager's stop closed is closed: nothing to complain about."""
+        return self._now(_nothing if handle.closed else self.manager.close, handle)
+
+    def open_cursor(self, handle: OpenQueueDescriptor) -> Awaitable[Cursor]:
+        return self._now(self.manager.open_cursor, handle)
+
+    def close_cursor(self, cursor: Cursor) -> Awaitable[None]:
+        return self._now(_nothing if cursor.descriptor.closed else self.manager.close_cursor, cursor)
+
+    # Messages
+
+    def send(self, handle: OpenQueueDescriptor, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]:
+        """A producer who outruns the disk waits in line. What is sent in a transaction is not: its begin was."""
+        found = None if transaction is None else self.manager.transactions.find(transaction)
+        future = self.engine.future()
+        if found is None and self.engine.crowded:
+            self.engine.line_up(partial(self._send_in_turn, handle, message, future))
+            return future
+        try:
+            self.manager.sending.send(handle, message, found, FutureReply(future))
+        except LiorError as error:
+            future.set_exception(error)
+        return future
+
+    def _send_in_turn(self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]) -> None:
+        if future.done():  # its caller went away
+            return
+        try:
+            self.manager.sending.send(handle, message, None, FutureReply(future))
+        except LiorError as error:
+            future.set_exception(error)
+
+    def receive(
+        self,
+        handle: OpenQueueDescriptor,
+        timeout_ms: int,
+        cursor: Cursor | None = None,
+        transaction: UUID | None = None,
+    ) -> Awaitable[Message]:
+        found = None if transaction is None else self.manager.transactions.find(transaction)
+        read = Read(self.engine.own_loop(), self.manager.reading, handle)
+        return self._start(
+            read,
+            self.manager.receive,
+            handle,
+            timeout_ms=timeout_ms,
+            cursor=cursor,
+            transaction=found,
+            tag=read,
+        )
+
+    def peek(
+        self, handle: OpenQueueDescriptor, timeout_ms: int, cursor: Cursor | None = None, following: bool = False
+    ) -> Awaitable[Message]:
+        call = self.manager.peek_next if following else self.manager.peek
+        read = Read(self.engine.own_loop(), self.manager.reading, handle)
+        return self._start(read, call, handle, timeout_ms=timeout_ms, cursor=cursor, tag=read)
+
+    def read_by_lookup(
+        self, handle: OpenQueueDescriptor, lookup_id: int, action: str, peek: bool, transaction: UUID | None = None
+    ) -> Awaitable[Message]:
+        return self._start(
+            Read(self.engine.own_loop(), self.manager.reading, handle),
+            self.manager.read_by_lookup,
+            handle,
+            lookup_id=lookup_id,
+            action=MessageSeekAction(action),
+            peek=peek,
+            transaction=None if transaction is None else self.manager.transactions.find(transaction),
+        )
+
+    def move(
+        self,
+        source: OpenQueueDescriptor,
+        lookup_id: int,
+        target: OpenQueueDescriptor,
+        transaction: UUID | None = None,
+    ) -> Awaitable[None]:
+        found = None if transaction is None else self.manager.transactions.find(transaction)
+        return self._call(self.manager.moving.move, source, lookup_id, target, found)
+
+    def reject(self, handle: OpenQueueDescriptor, lookup_id: int, transaction: UUID) -> Awaitable[None]:
+        return self._call(self.manager.reject, handle, lookup_id, self.manager.transactions.find(transaction))
+
+    # Transactions
+
+    def begin(self) -> Awaitable[UUID]:
+        future = self.engine.future()
+        if self.engine.crowded:
+            self.engine.line_up(partial(self._begin_in_turn, future))
+        else:
+            self._begin_in_turn(future)
+        return future
+
+    def _begin_in_turn(self, future: asyncio.Future[UUID]) -> None:
+        if future.done():
+            return
+        try:
+            future.set_result(self.manager.begin().identifier)
+        except LiorError as error:
+            future.set_exception(error)
+
+    def commit(self, transaction: UUID) -> Awaitable[None]:
+        return self._call(self.manager.commit, transaction)
+
+    def abort(self, transaction: UUID) -> Awaitable[None]:
+        return self._call(self.manager.abort, transaction)
+
+    async def transactions(self) -> list[dict[str, Any]]:
+        return [figures.transaction_figures(t) for t in self.manager.core.transactions.values()]
+
+    # Queues
+
+    async def create_queue(self, path: str, properties: Mapping[str, Any]) -> Info:
+        unknown = set(properties) - set(QueueProperties.__dataclass_fields__)
+        if unknown:
+            raise IllegalPropertyValue(f"unknown property {min(unknown)}", where=path)
+        wanted = QueueProperties(**properties)
+        queue = await self._call(self.manager.create_queue, parse_path_name(path), wanted, self._caller)
+        return self._info(queue)
+
+    def delete_queue(self, name: str) -> Awaitable[None]:
+        return self._call(self.manager.delete_queue, self.manager.find_queue(name), self._caller)
+
+    def purge_queue(self, name: str) -> Awaitable[None]:
+        return self._call(self.manager.purge, self.manager.find_queue(name), self._caller)
+
+    def set_queue(self, name: str, changes: Mapping[str, Any]) -> Awaitable[None]:
+        queue = self.manager.find_queue(name)
+        return self._call(self.manager.set_queue_properties, queue, dict(changes), self._caller)
+
+    async def get_security(self, name: str, information: int) -> SecurityDescriptor:
+        queue = self.manager.find_queue(name)
+        return self.manager.administration.get_security(queue, information, self._caller)
+
+    def set_security(self, name: str, information: int, descriptor: SecurityDescriptor) -> Awaitable[None]:
+        queue = self.manager.find_queue(name)
+        return self._call(self.manager.set_queue_security, queue, information, descriptor, self._caller)
+
+    async def queue(self, name: str) -> Info:
+        return self._info(self.manager.find_queue(name))
+
+    async def queues(self) -> list[Info]:
+        return [self._info(queue) for queue in self._listed()]
+
+    def _listed(self) -> list[Queue]:
+        """Every queue but the protocols' own and the journals, which stand beside their queues."""
+        return [queue for queue in self.manager.core.queues.values() if figures.is_listed(queue)]
+
+    def _info(self, queue: Queue) -> Info:
+        return self._describe(figures.queue_figures(self.manager, queue))
+
+    def pause(self, name: str) -> Awaitable[None]:
+        return self._call(self.manager.administration.pause, self._outgoing(name), self._caller)
+
+    def resume(self, name: str) -> Awaitable[None]:
+        return self._call(self.manager.administration.resume, self._outgoing(name), self._caller)
+
+    def _outgoing(self, name: str) -> OutgoingQueue:
+        queue = self.manager.find_queue(name)
+        if not isinstance(queue, OutgoingQueue):
+            raise UnsupportedOperation(
+                "only outgoing queues are paused and resumed", where=name, remedy="see: lior outgoing list"
+            )
+        return queue
+
+    # The queue manager
+
+    def set_online(self, online: bool) -> Awaitable[None]:
+        return self._call(self.manager.set_online, online, self._caller)
+
+    async def properties(self) -> dict[str, Any]:
+        return figures.manager_figures(self.manager, self._store)
+
+    def set_properties(self, changes: Mapping[str, Any]) -> Awaitable[None]:
+        return self._call(self.manager.set_manager_properties, dict(changes), self._caller)
+
+    async def backup(self, path: str) -> None:
+        """A consistent copy while messages flow, made by a thread of its own."""
+        await self.engine.caught_up()
+        await asyncio.get_running_loop().run_in_executor(None, self._store.snapshot, os.fspath(path))
+
+    async def compact(self) -> int:
+        return await self.engine.compact(self._store.compact)
+
+    async def close(self) -> None:
+        await self.engine.close()
+
+    # How calls are made
+
+    def _call(self, function: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
+        return self.engine.call(function, *arguments, **options)
+
+    def _now(self, function: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
+        """A call that changes memory only: answered at once."""
+        future = self.engine.future()
+        try:
+            future.set_result(function(*arguments, **options))
+        except LiorError as error:
+            future.set_exception(error)
+        return future
+
+    def _start(self, read: Read, function: Any, *arguments: Any, **options: Any) -> Read:
+        try:
+            function(*arguments, FutureReply(read), **options)
+        except LiorError as error:
+            read.set_exception(error)
+        return read
+
+
+def _nothing(handle: OpenQueueDescriptor | Cursor) -> None:
+    pass
+
+
+class Read(asyncio.Future[Message]):
+    """The answer to a read. A read that waits can be cancelled, and then takes nothing. One that has its
+    message cannot, for that is leaving the queue: `cancel` declines, and the message comes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, reading: Reading, handle: OpenQueueDescriptor) -> None:
+        super().__init__(loop=loop)
+        self._reading = reading
+        self._descriptor = handle
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        queue = self._descriptor.queue
+        if queue is None or self.done() or not any(wait.tag is self for wait in queue.waiters):
+            return False
+        super().cancel(msg)
+        self._reading.cancel_quietly(queue, self)
+        return True
+
+
+async def open_local(
+    data: str | os.PathLike[str],
+    *,
+    describe: Callable[[dict[str, Any]], Info],
+    name: str = "",
+    caller: Caller | None = None,
+    cache_bytes: int = 64 << 20,
+    low_disk_bytes: int = 64 << 20,
+    create: bool = True,
+    addresses: Iterable[str] | None = None,
+) -> LocalBackend[Info]:
+    """Open the data directory (or ":memory:") and bring its queue manager up on the running loop.
+    Without `create`, a directory that holds no store is an error. `addresses` are the queue manager's own; None
+    for all that the computer has."""
+    store: EngineStore = MemoryStore() if data == MEMORY else SqliteStore(Path(data), create=create)
+    try:
+        ids = RandomIds()
+        known = store.load().state.get((QUEUE_MANAGER, "properties"))
+        identifier = ids.guid() if known is None else figures.identifier_of(known)
+        properties = fresh_properties(identifier, name)
+        manager = QueueManager(
+            properties, local_names(properties, addresses), store, SystemClock(), ids, cache_bytes=cache_bytes
+        )
+        engine = Engine(manager, store, low_disk_bytes=low_disk_bytes)
+    except BaseException:
+        store.close()
+        raise
+    try:
+        await engine.start()
+    except BaseException:
+        await engine.abandon()
+        raise
+    return LocalBackend(engine, store, caller or process_caller(), describe)
