@@ -1,1 +1,1 @@
-"""State machines of the protocols: bytes and the time go in, effects come out. No input, output or clock of their own."""
+"""State machines of the protocols: bytes and the time in, effects out. They have no sockets and no clock."""
