@@ -156,6 +156,7 @@ def published(channel: BlockingChannel, count: int, body: bytes, *, durable: boo
         selected: list[Any] = []
         inner.confirm_delivery(on_confirm, callback=selected.append)
         until(lambda: bool(selected))
+
     def room() -> bool:
         return not window or sent - confirmed < window
 
