@@ -17,6 +17,7 @@ from typing import Any
 from lior import aio, errors
 from lior.client.backend import QueueInfo
 from lior.client.message import ReceivedMessage
+from lior.client.signing import Identity
 from lior.client.sync import Cursor, Queue, QueueManager, Runner, Transaction
 from lior.errors import LiorError
 from lior.message import Acknowledgements, Message, MessageClass, ObjectId
@@ -24,6 +25,7 @@ from lior.message import Acknowledgements, Message, MessageClass, ObjectId
 __all__ = [
     "Acknowledgements",
     "Cursor",
+    "Identity",
     "LiorError",
     "Message",
     "MessageClass",

@@ -19,8 +19,10 @@ from uuid import UUID
 from lior.client.backend import Backend, QueueInfo
 from lior.client.formatters import Formatter
 from lior.client.message import ReceivedMessage, build, received
+from lior.client.signing import Identity, canonical
 from lior.errors import (
     IllegalFormatName,
+    IllegalPropertyValue,
     InvalidHandle,
     MessageNotFound,
     QueueNotAvailable,
@@ -115,6 +117,7 @@ class QueueManager(Closing):
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._send_handles: OrderedDict[str, Any] = OrderedDict()
+        self._itself: tuple[UUID, str] | None = None  # identifier and computer name, which signatures cover
 
     async def close(self) -> None:
         await self.backend.close()
@@ -135,11 +138,15 @@ class QueueManager(Closing):
 
         `body` is bytes, a value that the formatter writes, or a Message. To a transactional queue on this
         queue manager a send without a transaction is a transaction of its own; for a queue elsewhere say
-        `transactional=True`, for only its owner knows.
+        `transactional=True`, for only its owner knows. `sign=Identity` signs the message, `privacy=True` has its
+        body encrypted on the way: docs/message-security.md.
         """
+        signer = properties.pop("sign", None) if properties else None
         message = build(body, formatter, properties)
         name = destination if isinstance(destination, str) else ",".join(format_name(d) for d in destination)
         handle = self._send_handles.get(name) or await self._open_to_send(name)
+        if signer is not None:
+            await self._sign(signer, message, format_name(name), handle, transaction, transactional)
         try:
             return await self._send(handle, message, transaction, transactional)
         except (QueueNotAvailable, InvalidHandle):
@@ -172,6 +179,26 @@ class QueueManager(Closing):
             raise
         await self.backend.commit(identifier)
         return sent
+
+    async def _sign(
+        self,
+        signer: Identity,
+        message: Message,
+        destination: str,
+        handle: Any,
+        transaction: Transaction | None,
+        transactional: bool | None,
+    ) -> None:
+        if not isinstance(signer, Identity):
+            raise IllegalPropertyValue(f"{type(signer).__name__} instead of Identity", where="sign")
+        if self._itself is None:
+            figures = await self.backend.properties()
+            self._itself = UUID(str(figures["identifier"])), str(figures["computer_name"])
+        guid, computer_name = self._itself
+        if transactional is None:
+            transactional = self.backend.is_transactional(handle)
+        in_transaction = transaction is not None or bool(transactional)
+        signer.sign(message, canonical(destination, computer_name), queue_manager=guid, transactional=in_transaction)
 
     async def receive(self, name: str, timeout: float | None = None, **options: Any) -> ReceivedMessage:
         """Receive one message. To receive many, open the queue."""
@@ -297,7 +324,10 @@ class Queue(Closing):
         **properties: Any,
     ) -> ObjectId:
         """As `QueueManager.send`, to the queue that was opened with access "send"."""
+        signer = properties.pop("sign", None) if properties else None
         message = build(body, formatter, properties)
+        if signer is not None:
+            await self._manager._sign(signer, message, self.format_name, self.handle, transaction, transactional)
         if transaction is None and not (self._transactional if transactional is None else transactional):
             return await self._backend.send(self.handle, message, None)
         return await self._manager._send(self.handle, message, transaction, transactional)

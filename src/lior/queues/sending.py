@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import IntEnum
 
 from lior.errors import (
@@ -43,6 +44,9 @@ class Sending:
         self._routing = routing
         self.offer: Callable[[Position], bool] = _nobody  # set by Reading: wake who waits
         self.expire: Callable[[Change, Queue, Message], None] = _forget  # set by Removal
+        # Set by the server: the level that the signature of a message to this format name proves, in a transaction
+        # or not. Without a server nothing can be verified, and who embeds the queues answers for what is claimed.
+        self.authenticate: Callable[[Message, str, bool], int] = _believed
 
     # The application's send
 
@@ -72,10 +76,10 @@ class Sending:
         """[MS-MQDMPR] 3.1.7.1.27, but all or nothing (DM-121): every check comes before the first copy. The
         copies are one message to whoever asks for it, so they share its identifier."""
         targets = [(child.require(SEND_ACCESS, "send"), child) for child in descriptor.children]
+        message.destination_multi_queue = descriptor.text
         for queue, child in targets:
             self._check_target(queue, child, message, transaction)
         self._require_room_in_all([queue for queue, _ in targets], message.size)
-        message.destination_multi_queue = descriptor.text
         change = Change()
         self._stamp(change, message)
         size = message.size if transaction is None else 0
@@ -109,6 +113,11 @@ class Sending:
         transaction: Transaction | None,
     ) -> None:
         message.destination_queue = descriptor.text
+        security = message.security
+        if security is not None and security.authentication_level and not isinstance(queue, OutgoingQueue):
+            level = self.authenticate(message, descriptor.text, transaction is not None)
+            if level != security.authentication_level:  # what a reader sees is proven, never claimed
+                message.security = replace(security, authentication_level=level)
         if transaction is not None:
             self.enlist(transaction, queue, message)
         else:
@@ -135,7 +144,11 @@ class Sending:
                 remedy="send outside the transaction, or create the queue as transactional",
             )
         security = message.security
-        if properties.authentication and (security is None or not security.authentication_level):
+        if properties.authentication and (
+            security is None
+            or not security.authentication_level
+            or not self.authenticate(message, target.text, transaction is not None)
+        ):
             raise MessageNotAuthenticated(
                 "the queue takes signed messages only", where=target.text, remedy="sign the message"
             )
@@ -258,6 +271,8 @@ class Sending:
         position.step(Step.PUBLISH)
         if position.expires:
             self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
+        if self._core.fates is not None:
+            self._core.fates.arrived(position)
         self.make_available(position)
 
     def _insert_failed(self, position: Position) -> None:
@@ -305,7 +320,7 @@ class Sending:
         elif not self._core.takes(queue, message.size):
             why = "the queue's quota is used up"
         if why or queue is None:
-            self._core.dropped(message, format_name, why)
+            change.then(self._core.dropped, message, format_name, why)
             return
         message.destination_queue = format_name
         self.stage_insert(change, queue, message)
@@ -323,13 +338,17 @@ class Sending:
     def stage_copy(self, change: Change, queue: Queue, message: Message, *, failed: int) -> bool:
         """A copy of the message for a journal or a dead-letter queue; False if there is no room."""
         if not self._core.takes(queue, message.size):
-            self._core.dropped(message, queue.name, "its quota is used up")
+            change.then(self._core.dropped, message, queue.name, "its quota is used up")
             return False
         copy = message.copy()
         copy.failure_reason = failed
         copy.failed_destination = message.destination_queue
         self.stage_insert(change, queue, copy)
         return True
+
+
+def _believed(message: Message, destination: str, transactional: bool) -> int:
+    return message.security.authentication_level if message.security is not None else 0
 
 
 def _nobody(position: Position) -> bool:

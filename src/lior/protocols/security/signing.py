@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa, utils
 
 from lior.errors import HRESULTS, InvalidParameter, LiorError, error_from_code
-from lior.message import AuthenticationLevel, HashAlgorithm
+from lior.message import AuthenticationLevel, HashAlgorithm, Message, MessageTransaction, ObjectId
 from lior.wire.digests import DEFAULT_FORM, NO_QUEUE, DigestFields, DigestForm, QueueName, QueueNameForm, message_digest
 from lior.wire.headers import (
     DM_SHIFT,
@@ -259,7 +259,20 @@ def _recovered(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
         return None
 
 
-# ---- into the packet ------------------------------------------------------------------------------------------------
+# ---- before there is a packet ----------------------------------------------------------------------------------------
+
+
+def as_sent(message: Message, destination: str, queue_manager: UUID, transactional: bool) -> Message:
+    """The message with what its queue manager is going to add, as far as a signature covers it."""
+    sent = message.copy()
+    sent.identifier = ObjectId(queue_manager, 1)
+    sent.source_queue_manager = queue_manager
+    sent.transaction = MessageTransaction() if transactional else None
+    if "," in destination:
+        sent.destination_multi_queue = destination
+        destination = destination.partition(",")[0]  # each copy has its own, and no signature of theirs covers it
+    sent.destination_queue = destination
+    return sent
 
 
 def check_level(level: int, several: bool) -> None:

@@ -2,7 +2,7 @@
 
 from lior.protocols.security.policy import DEFAULT_POLICY, SecurityPolicy
 from lior.server.transfer_security.certificates import CertificateRegistry, RegisteredCertificate
-from lior.server.transfer_security.guard import PLAIN, Checked, Guard
+from lior.server.transfer_security.guard import PLAIN, Checked, Guard, install
 from lior.server.transfer_security.keys import OwnKeys, PeerKeys
 from lior.server.transfer_security.place import SecurityFiles
 
@@ -17,4 +17,5 @@ __all__ = [
     "RegisteredCertificate",
     "SecurityFiles",
     "SecurityPolicy",
+    "install",
 ]

@@ -11,16 +11,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 from uuid import UUID
 
-from lior.errors import HRESULTS, AccessDenied, Malformed, UnsupportedFormatNameOperation, error_from_code
+from lior.errors import HRESULTS, AccessDenied, LiorError, Malformed, UnsupportedFormatNameOperation, error_from_code
 from lior.message import AuthenticationLevel, Message, MessageClass, SenderIdentifierType
 from lior.protocols.security import encryption
 from lior.protocols.security.caches import AgingCache
-from lior.protocols.security.signing import SenderCertificate, read_certificate, verified_level
-from lior.queues.access import Access
+from lior.protocols.security.policy import DEFAULT_POLICY, SecurityPolicy
+from lior.protocols.security.signing import SenderCertificate, as_sent, read_certificate, verified_level
 from lior.queues.definition import QueuePrivacy, QueueProperties, QueueType
+from lior.queues.manager import QueueManager
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
 from lior.security import ANONYMOUS_CALLER, EVERYONE, Caller, QueueAccess, Sid
@@ -28,6 +30,7 @@ from lior.server.transfer_security.place import SecurityFiles
 from lior.wire.digests import ACCEPTED_HASHES, WEAK_HASHES
 from lior.wire.dtyp import decode_sid
 from lior.wire.headers import AS_MASK, AU, DE, EB, NULL_GUID_BYTES, ST_MASK, SecurityHeader
+from lior.wire.message_packet import to_user_message
 from lior.wire.optional_headers import Security, provider_info
 from lior.wire.queue_names import DIRECT
 from lior.wire.structures import PROVIDER_TYPES
@@ -76,14 +79,15 @@ PLAIN: Final = Checked()  # shared: an anonymous message that may be delivered a
 class Guard:
     def __init__(
         self,
-        access: Access,
+        manager: QueueManager,
         files: SecurityFiles,
         *,
         wall: Callable[[], float] = time.time,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         policy = files.policy
-        self._access = access
+        self._access = manager.access
+        self._identifier = manager.core.properties.identifier
         self._files = files
         self._policy = policy
         self._wall = wall
@@ -198,6 +202,14 @@ class Guard:
             return None
         certificate = read_certificate(security.sender_cert)
         return None if certificate is None else (certificate, caller)
+
+    def proven(self, message: Message, destination: str, transactional: bool, *, clock: Callable[[], float]) -> int:
+        """The level that the signature proves of a message that is sent here, not received: see Sending."""
+        try:
+            packet = to_user_message(as_sent(message, destination, self._identifier, transactional))
+            return self._authenticate(packet, message.body, clock()).authentication_level
+        except LiorError:  # a message that no packet can hold was not signed as one
+            return AuthenticationLevel.NONE.value
 
     # What it may do
 
@@ -324,4 +336,13 @@ class Guard:
         return found
 
 
-__all__ = ["PLAIN", "Checked", "Guard"]
+def install(manager: QueueManager, data: str | os.PathLike[str] | None,
+            policy: SecurityPolicy = DEFAULT_POLICY) -> Guard:
+    """The guard of a queue manager with its files in the data directory. It also has the last word on signatures of
+    messages that are sent here."""
+    guard = Guard(manager, SecurityFiles(data, policy))
+    manager.sending.authenticate = partial(guard.proven, clock=manager.core.clock.monotonic)
+    return guard
+
+
+__all__ = ["PLAIN", "Checked", "Guard", "install"]
