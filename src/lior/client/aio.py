@@ -11,9 +11,9 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
 from lior.client.backend import Backend, QueueInfo
@@ -24,6 +24,7 @@ from lior.errors import (
     IllegalFormatName,
     IllegalPropertyValue,
     InvalidHandle,
+    LiorError,
     MessageNotFound,
     QueueNotAvailable,
     QueueNotFound,
@@ -62,11 +63,13 @@ def milliseconds(timeout: float | None) -> int:
     return round(min(INFINITE - 1, timeout * 1000)) if timeout == 0 or timeout * 1000 >= 1 else 1
 
 
+T = TypeVar("T")
+
 _owed: dict[asyncio.Task[Any], int] = {}  # whom a cancellation is owed, and how often it was cancelled before
 
 
-async def taken(receive: Callable[[], Awaitable[Message]]) -> ReceivedMessage:
-    """The message of a receive. A cancellation that finds the message on its way out of the queue would lose
+async def taken(receive: Callable[[], Awaitable[Any]], shown: Callable[[Any], T]) -> T:
+    """What a receive answers. A cancellation that finds the message on its way out of the queue would lose
     it: the caller gets the message, and the cancellation at its next await unless a timeout was the cause."""
     task = asyncio.current_task()
     assert task is not None
@@ -75,13 +78,17 @@ async def taken(receive: Callable[[], Awaitable[Message]]) -> ReceivedMessage:
         raise asyncio.CancelledError
     future = asyncio.ensure_future(receive())
     try:
-        return received(await future)
+        return shown(await future)
     except asyncio.CancelledError:
         if not future.done() or future.cancelled() or future.exception() is not None:
             raise
         _owed[task] = before
         asyncio.get_running_loop().call_soon(_cancel_again, task)
-        return received(future.result())
+        return shown(future.result())
+
+
+def _as_it_is(held: Any) -> Any:
+    return held
 
 
 def _cancel_again(task: asyncio.Task[Any]) -> None:
@@ -262,6 +269,15 @@ class QueueManager(Closing):
     async def set_properties(self, **changes: Any) -> None:
         await self.backend.set_properties(changes)
 
+    async def outgoing(self) -> list[dict[str, Any]]:
+        """Queues to other queue managers: as in `queues`, with next hops, connection history, and how far the
+        transactional stream got."""
+        return await self.backend.outgoing()
+
+    async def connections(self) -> list[dict[str, Any]]:
+        """Connections to other queue managers; an embedded queue manager has none."""
+        return await self.backend.connections()
+
     async def pause(self, destination: str) -> None:
         await self.backend.pause(destination)
 
@@ -339,7 +355,7 @@ class Queue(Closing):
         lior.errors.Timeout when none came. Cancelled, it takes nothing, or returns what it took already."""
         identifier = None if transaction is None else transaction.identifier
         receive = self._backend.receive
-        return await taken(lambda: receive(self.handle, milliseconds(timeout), transaction=identifier))
+        return await taken(lambda: receive(self.handle, milliseconds(timeout), transaction=identifier), received)
 
     async def peek(self, timeout: float | None = None) -> ReceivedMessage:
         return received(await self._backend.peek(self.handle, milliseconds(timeout)))
@@ -350,7 +366,7 @@ class Queue(Closing):
         """action: current, next, previous, first or last; the last two ignore the lookup id."""
         identifier = None if transaction is None else transaction.identifier
         read = self._backend.read_by_lookup
-        return await taken(lambda: read(self.handle, lookup_id, action, False, identifier))
+        return await taken(lambda: read(self.handle, lookup_id, action, False, identifier), received)
 
     async def peek_by_lookup_id(self, lookup_id: int, action: str = "current") -> ReceivedMessage:
         return received(await self._backend.read_by_lookup(self.handle, lookup_id, action, True))
@@ -383,6 +399,26 @@ class Queue(Closing):
                     continue
                 with suppress(MessageNotFound):  # somebody was faster: look further
                     return await self.receive_by_lookup_id(message.lookup_identifier, transaction=transaction)
+
+    @asynccontextmanager
+    async def hold(
+        self, timeout: float | None = None, *, lookup_id: int | None = None
+    ) -> AsyncIterator[ReceivedMessage]:
+        """`async with queue.hold(timeout=5) as message:` keeps the next message, or that with the lookup id, from
+        other readers. It leaves the queue when the block ends, and stays there if the block raises."""
+        backend = self._backend
+        if lookup_id is None:
+            wait = milliseconds(timeout)
+            held = await taken(lambda: backend.take(self.handle, wait), _as_it_is)
+        else:
+            held = await taken(lambda: backend.take_by_lookup(self.handle, lookup_id, "current"), _as_it_is)
+        try:
+            yield received(held.message)
+        except BaseException:
+            with suppress(LiorError):  # a closed queue gave it back already
+                await backend.end_take(held, False)
+            raise
+        await backend.end_take(held, True)
 
     async def cursor(self) -> Cursor:
         return Cursor(self, await self._backend.open_cursor(self.handle))
@@ -454,7 +490,7 @@ class Cursor(Closing):
         """Take the cursor's message."""
         identifier = None if transaction is None else transaction.identifier
         handle, receive = self._queue.handle, self._backend.receive
-        return await taken(lambda: receive(handle, milliseconds(timeout), self._handle, identifier))
+        return await taken(lambda: receive(handle, milliseconds(timeout), self._handle, identifier), received)
 
 
 class Transaction:

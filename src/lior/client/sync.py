@@ -12,7 +12,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from uuid import UUID
@@ -289,6 +289,12 @@ class QueueManager(Closing):
     def set_properties(self, **changes: Any) -> None:
         self._call(self.aio.set_properties, **changes)
 
+    def outgoing(self) -> list[dict[str, Any]]:
+        return self._call(self.aio.outgoing)
+
+    def connections(self) -> list[dict[str, Any]]:
+        return self._call(self.aio.connections)
+
     def pause(self, destination: str) -> None:
         self._call(self.aio.pause, destination)
 
@@ -364,6 +370,17 @@ class Queue(Closing):
         self, identifier: ObjectId | str, timeout: float | None = None, *, transaction: Transaction | None = None
     ) -> ReceivedMessage:
         return self._call(self.aio.receive_by_id, identifier, timeout, transaction=_inner(transaction))
+
+    @contextmanager
+    def hold(self, timeout: float | None = None, *, lookup_id: int | None = None) -> Iterator[ReceivedMessage]:
+        holding = self.aio.hold(timeout, lookup_id=lookup_id)
+        message = self._call(holding.__aenter__)
+        try:
+            yield message
+        except BaseException as error:
+            self._call(holding.__aexit__, type(error), error, error.__traceback__)
+            raise
+        self._call(holding.__aexit__, None, None, None)
 
     def cursor(self) -> Cursor:
         return Cursor(self._runner, self._call(self.aio.cursor))

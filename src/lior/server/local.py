@@ -20,6 +20,7 @@ from lior.queues.descriptor import (
     OpenQueueDescriptor,
     QueueAccessType,
     QueueShareMode,
+    TwoPhaseRead,
 )
 from lior.queues.machine import QUEUE_MANAGER
 from lior.queues.manager import QueueManager
@@ -30,6 +31,7 @@ from lior.security import Caller, SecurityDescriptor
 from lior.server import figures
 from lior.server.engine import Engine, EngineStore, FutureReply
 from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
+from lior.server.transfer_security import install
 from lior.store.memory import MemoryStore
 from lior.store.sqlite import SqliteStore
 
@@ -140,6 +142,27 @@ class LocalBackend(Generic[Info]):
             transaction=None if transaction is None else self.manager.transactions.find(transaction),
         )
 
+    # Receiving in two steps: the message stays locked until its reader has it
+
+    def take(self, handle: OpenQueueDescriptor, timeout_ms: int, cursor: Cursor | None = None) -> Awaitable[Any]:
+        read = Read(self.engine.own_loop(), self.manager.reading, handle)
+        return self._start(
+            read, self.manager.receive, handle, timeout_ms=timeout_ms, cursor=cursor, two_phase=True, tag=read
+        )
+
+    def take_by_lookup(self, handle: OpenQueueDescriptor, lookup_id: int, action: str) -> Awaitable[Any]:
+        return self._start(
+            Read(self.engine.own_loop(), self.manager.reading, handle),
+            self.manager.read_by_lookup,
+            handle,
+            lookup_id=lookup_id,
+            action=MessageSeekAction(action),
+            two_phase=True,
+        )
+
+    def end_take(self, read: TwoPhaseRead, take: bool) -> Awaitable[None]:
+        return self._call(self.manager.receive_end, read, delete=take)
+
     def move(
         self,
         source: OpenQueueDescriptor,
@@ -235,6 +258,13 @@ class LocalBackend(Generic[Info]):
             )
         return queue
 
+    async def outgoing(self) -> list[dict[str, Any]]:
+        return [figures.outgoing_figures(self.manager, queue) for queue in self.manager.core.outgoing.values()]
+
+    async def connections(self) -> list[dict[str, Any]]:
+        """To other queue managers: none without a server around the engine."""
+        return []
+
     # The queue manager
 
     def set_online(self, online: bool) -> Awaitable[None]:
@@ -283,7 +313,7 @@ def _nothing(handle: OpenQueueDescriptor | Cursor) -> None:
     pass
 
 
-class Read(asyncio.Future[Message]):
+class Read(asyncio.Future[Any]):
     """The answer to a read. A read that waits can be cancelled, and then takes nothing. One that has its
     message cannot, for that is leaving the queue: `cancel` declines, and the message comes."""
 
@@ -325,6 +355,7 @@ async def open_local(
             properties, local_names(properties, addresses), store, SystemClock(), ids, cache_bytes=cache_bytes
         )
         engine = Engine(manager, store, low_disk_bytes=low_disk_bytes)
+        install(manager, None if data == MEMORY else data)
     except BaseException:
         store.close()
         raise
