@@ -1,0 +1,504 @@
+"""Acknowledgements, both ways: numbers, bits, counts and windows ([MS-MQQB] 3.1.5.5, 3.1.5.8.7; [MS-MQMQ] 2.2.20.4)."""
+
+import pytest
+
+from lior.errors import InvalidParameter
+from lior.protocols.binary.session import Acknowledged, Close, Persisted, Received, Send, Session, SessionState
+from lior.protocols.binary.settings import SessionSettings
+from tests.protocols.binary.peers import (
+    EXPRESS,
+    RECOVERABLE,
+    Link,
+    acknowledgement,
+    acks_in,
+    check_emitted,
+    closed,
+    in_state,
+    message,
+    messages_in,
+    opened,
+    parameters,
+    piggyback,
+    sent_by,
+)
+from tests.wire.packets import FRAME_8, frame
+from tests.wire.session_packet_values import agreed
+
+
+def with_sent(express: int = 0, recoverable: int = 0, *, window: int = 64) -> Session:
+    """An open session with messages in flight: tokens 1, 2, ... the express ones first."""
+    session = opened(SessionSettings(window_size=window), window=window)
+    for number in range(1, express + recoverable + 1):
+        session.send(EXPRESS, number, number > express, 0.0)
+    return session
+
+
+# ---- what an acknowledgement gives back -----------------------------------------------------------------------------
+
+
+@pytest.mark.spec("QB-140", "QB-139")
+def test_of_ten_in_flight_an_acknowledgement_of_four_frees_four() -> None:
+    session = with_sent(express=10)
+    assert session.receive(acknowledgement(4), 1.0) == [Acknowledged([1, 2, 3, 4])]
+    assert session.in_flight == 6 and session.window == 58
+    assert session.receive(acknowledgement(4), 1.0) == []
+    assert session.close("done") == [5, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.spec("QB-140")
+@pytest.mark.parametrize("ack", [11, 12, 0x7FFF, 0xFFFF])
+def test_an_acknowledgement_beyond_what_was_sent_ends_the_session(ack: int) -> None:
+    session = with_sent(express=10)
+    assert closed(session.receive(acknowledgement(ack), 1.0)).malformed
+    assert session.close("done") == list(range(1, 11))
+
+
+@pytest.mark.spec("QB-140")
+def test_an_acknowledgement_that_goes_back_ends_the_session() -> None:
+    session = with_sent(express=10)
+    session.receive(acknowledgement(4), 1.0)
+    assert closed(session.receive(acknowledgement(3), 1.0)).malformed
+
+
+@pytest.mark.spec("QB-140", "QB-141")
+def test_an_acknowledgement_of_nothing_touches_nothing() -> None:
+    session = with_sent(recoverable=3)
+    assert session.receive(acknowledgement(0), 1.0) == []
+    assert session.close("done") == [1, 2, 3]
+
+
+@pytest.mark.spec("QB-141", "QB-080")
+def test_a_recoverable_message_is_not_given_back_as_stored_by_the_count_alone() -> None:
+    session = with_sent(recoverable=5)
+    assert session.receive(acknowledgement(5), 1.0) == [Acknowledged([1, 2, 3, 4, 5])]
+    assert session.window == 64
+    assert session.close("the peer went") == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.spec("QB-142")
+def test_base_3_and_flags_101_give_1_2_3_and_5_back() -> None:
+    session = with_sent(recoverable=5)
+    effects = session.receive(acknowledgement(5, base=3, flags=0b101), 1.0)
+    assert effects == [Acknowledged([1, 2, 3, 4, 5]), Persisted([1, 2, 3, 5])]
+    assert session.close("done") == [4]
+
+
+@pytest.mark.spec("QB-142")
+def test_a_hole_is_filled_later_and_no_token_comes_twice() -> None:
+    session = with_sent(recoverable=8)
+    assert session.receive(acknowledgement(8, base=2, flags=0b10101), 1.0)[1] == Persisted([1, 2, 4, 6])
+    assert session.receive(acknowledgement(8, base=1, flags=0b111111), 1.0) == [Persisted([3, 5])]
+    assert session.receive(acknowledgement(8, base=1, flags=0b1111), 1.0) == []
+    assert session.receive(acknowledgement(8, base=8, flags=1), 1.0) == [Persisted([7, 8])]
+    assert session.close("done") == []
+
+
+@pytest.mark.spec("QB-142")
+def test_what_is_below_the_base_is_stored_and_the_base_itself_only_with_its_bit() -> None:
+    session = with_sent(recoverable=5)
+    effects = session.receive(acknowledgement(5, base=3, flags=0b10), 1.0)
+    assert effects[1] == Persisted([1, 2, 4])
+    assert session.close("done") == [3, 5]
+
+
+@pytest.mark.spec("QB-142")
+def test_a_base_without_a_bit_says_nothing() -> None:
+    session = with_sent(recoverable=5)
+    assert session.receive(acknowledgement(5, base=4, flags=0), 1.0) == [Acknowledged([1, 2, 3, 4, 5])]
+    assert session.close("done") == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("ack", "base", "flags"), [
+    (5, 6, 1), (5, 5, 0b11), (5, 0, 1), (5, 0xFFFF, 1), (3, 4, 1), (3, 3, 0b10), (0, 1, 1), (5, 1, 0xFFFFFFFF)])
+def test_a_message_that_was_not_received_cannot_be_stored(ack: int, base: int, flags: int) -> None:
+    session = with_sent(recoverable=5)
+    assert closed(session.receive(acknowledgement(ack, base, flags), 1.0)).malformed
+    assert session.state is SessionState.CLOSED
+
+
+def test_express_and_recoverable_messages_keep_their_own_numbers() -> None:
+    session = opened()
+    for number in range(1, 7):
+        session.send(EXPRESS, number, number % 2 == 0, 0.0)
+    assert session.receive(acknowledgement(5, base=1, flags=0b11), 1.0) == [
+        Acknowledged([1, 2, 3, 4, 5]), Persisted([2, 4])]
+    assert session.close("done") == [6]
+
+
+def test_what_is_left_comes_back_in_the_order_of_sending() -> None:
+    session = opened()
+    for number in range(1, 9):
+        session.send(EXPRESS, number, number % 2 == 0, 0.0)
+    session.receive(acknowledgement(5, base=2, flags=1), 1.0)
+    assert session.close("done") == [6, 7, 8]
+    session = opened()
+    for number in range(1, 9):
+        session.send(EXPRESS, number, number % 2 == 0, 0.0)
+    session.receive(acknowledgement(7, base=1, flags=0b100), 1.0)
+    assert session.close("done") == [2, 4, 8]
+
+
+@pytest.mark.spec("QB-139", "QB-168")
+def test_standing_alone_or_riding_on_a_message_an_acknowledgement_does_the_same() -> None:
+    alone, riding = with_sent(express=2, recoverable=3), with_sent(express=2, recoverable=3)
+    one = alone.receive(acknowledgement(4, base=1, flags=0b11, window=9), 1.0)
+    other = riding.receive(piggyback(message(7), 4, 1, 0b11, 1, window=9), 1.0)
+    assert one == other[:2] == [Acknowledged([1, 2, 3, 4]), Persisted([3, 4])]
+    assert messages_in(other) == [7] and isinstance(other[2], Received)
+    assert alone.window == riding.window == 8 and alone.close("") == riding.close("") == [5]
+
+
+# ---- counts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("QB-144")
+@pytest.mark.parametrize(("sent", "recoverable"), [(2, 1), (4, 1), (3, 0), (3, 2), (0, 0)])
+def test_a_count_that_is_off_ends_the_session(sent: int, recoverable: int) -> None:
+    session = opened()
+    session.receive(EXPRESS * 2 + RECOVERABLE, 1.0)
+    assert session.receive(acknowledgement(sent=3, recoverable=1), 1.0) == []
+    assert closed(session.receive(acknowledgement(sent=sent, recoverable=recoverable), 1.0)).malformed
+
+
+@pytest.mark.spec("QB-168")
+def test_a_header_on_a_message_counts_its_own_message() -> None:
+    session = opened()
+    effects = session.receive(piggyback(RECOVERABLE, sent=1, recoverable=1) + piggyback(EXPRESS, sent=2, recoverable=1),
+                              1.0)
+    assert [type(effect) for effect in effects] == [Received, Received]
+
+
+@pytest.mark.spec("QB-144")
+@pytest.mark.parametrize("counts", [(0, 0), (2, 0), (1, 1)])
+def test_a_message_with_a_wrong_count_is_delivered_before_the_session_ends(counts: tuple[int, int]) -> None:
+    session = opened()
+    effects = session.receive(piggyback(message(5), sent=counts[0], recoverable=counts[1]) + EXPRESS, 1.0)
+    assert [type(effect) for effect in effects] == [Received, Close] and messages_in(effects) == [5]
+    assert closed(effects).malformed
+
+
+# ---- what we acknowledge --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("QB-093")
+def test_three_express_two_recoverable_and_a_transactional_message_are_acknowledged_together() -> None:
+    session = opened()
+    session.receive(EXPRESS * 3 + RECOVERABLE * 3, 0.0)
+    session.stored(3, 0.0)
+    (ack,) = acks_in(session.tick(0.5))
+    assert (ack.ack_sequence_number, ack.recoverable_msg_ack_seq_number, ack.recoverable_msg_ack_flags) == (6, 1, 7)
+
+
+@pytest.mark.spec("QB-026", "QB-213")
+def test_the_acknowledgement_of_one_express_message_is_frame_8() -> None:
+    session = opened()
+    session.receive(EXPRESS, 0.0)
+    (data,) = sent_by(session.tick(10.0))
+    expected = frame(FRAME_8)
+    assert data[:1] + data[2:] == expected[:1] + expected[2:]
+
+
+@pytest.mark.spec("QB-173")
+def test_half_a_window_is_acknowledged_at_once() -> None:
+    session = opened()
+    assert acks_in(session.receive(EXPRESS * 31, 0.0)) == []
+    (ack,) = acks_in(session.receive(EXPRESS, 0.0))
+    assert ack.ack_sequence_number == 32
+    (ack,) = acks_in(session.receive(EXPRESS * 40, 0.0))  # one for a chunk
+    assert ack.ack_sequence_number == 72
+
+
+@pytest.mark.spec("QB-173")
+@pytest.mark.parametrize(("ours", "theirs", "count"), [(64, 8, 4), (8, 64, 4), (64, 1, 1), (1, 64, 1), (3, 64, 1)])
+def test_the_smaller_window_decides_what_half_is(ours: int, theirs: int, count: int) -> None:
+    session = opened(SessionSettings(window_size=ours), window=theirs)
+    assert acks_in(session.receive(EXPRESS * (count - 1), 0.0)) == []
+    assert len(acks_in(session.receive(EXPRESS, 0.0))) == 1
+
+
+@pytest.mark.spec("QB-173")
+def test_ten_thousand_express_messages_pass_without_a_timer() -> None:
+    link = Link.opened()
+    number = 0
+    while number < 10_000:
+        while link.left.session.window > 0 and number < 10_000:
+            number += 1
+            link.left.out += link.left.session.send(EXPRESS, number, False, 0.0)
+        link.settle()
+    assert len(link.right.received) == 10_000 and len(link.left.acknowledged) > 9_960
+    assert link.now == 0.0
+
+
+@pytest.mark.spec("QB-172", "QB-081")
+def test_no_bit_is_set_before_the_message_is_stored() -> None:
+    session = opened()
+    session.receive(RECOVERABLE * 3, 0.0)
+    (ack,) = acks_in(session.tick(10.0))
+    assert (ack.ack_sequence_number, ack.recoverable_msg_ack_seq_number, ack.recoverable_msg_ack_flags) == (3, 0, 0)
+    session.stored(2, 10.0)
+    (ack,) = acks_in(session.tick(10.5))
+    assert (ack.recoverable_msg_ack_seq_number, ack.recoverable_msg_ack_flags) == (1, 0b11)
+    session.stored(1, 11.0)
+    (ack,) = acks_in(session.tick(11.5))
+    assert (ack.recoverable_msg_ack_seq_number, ack.recoverable_msg_ack_flags) == (3, 1)
+
+
+@pytest.mark.spec("QB-172")
+def test_forty_recoverable_messages_are_acknowledged_32_and_8() -> None:
+    session = opened(SessionSettings(window_size=200), window=200)
+    assert acks_in(session.receive(RECOVERABLE * 40, 0.0)) == []
+    (ack,) = acks_in(session.stored(40, 0.0))
+    assert (ack.ack_sequence_number, ack.recoverable_msg_ack_seq_number, ack.recoverable_msg_ack_flags) == (
+        40, 1, 0xFFFFFFFF)
+    assert session.deadline == 0.5
+    (ack,) = acks_in(session.tick(0.5))
+    assert (ack.recoverable_msg_ack_seq_number, ack.recoverable_msg_ack_flags) == (33, 0xFF)
+    assert acks_in(session.tick(100.0)) == []
+
+
+@pytest.mark.spec("QB-172")
+def test_the_32nd_stored_message_is_acknowledged_at_once() -> None:
+    session = opened(SessionSettings(window_size=200), window=200)
+    session.receive(RECOVERABLE * 33, 0.0)
+    assert acks_in(session.stored(31, 0.0)) == []
+    (ack,) = acks_in(session.stored(1, 0.0))
+    assert ack.recoverable_msg_ack_flags == 0xFFFFFFFF
+
+
+def test_a_hundred_stored_at_once_take_three_headers_now_and_one_later() -> None:
+    session = opened(SessionSettings(window_size=400), window=400)
+    session.receive(RECOVERABLE * 100, 0.0)
+    acks = acks_in(session.stored(100, 0.0))
+    assert [ack.recoverable_msg_ack_seq_number for ack in acks] == [1, 33, 65]
+    (last,) = acks_in(session.flush(0.1))
+    assert (last.recoverable_msg_ack_seq_number, last.recoverable_msg_ack_flags) == (97, 0b1111)
+    assert session.flush(0.1) == []
+
+
+def test_more_cannot_be_stored_than_was_received() -> None:
+    session = opened()
+    session.receive(RECOVERABLE * 2 + EXPRESS, 0.0)
+    for count in (3, -1):
+        with pytest.raises(InvalidParameter):
+            session.stored(count, 0.0)
+    session.stored(2, 0.0)
+    with pytest.raises(InvalidParameter):
+        session.stored(1, 0.0)
+
+
+def test_a_peer_whose_messages_are_not_stored_yet_is_not_invited_to_send_more() -> None:
+    session = opened()
+    assert len(acks_in(session.receive(RECOVERABLE * 64, 0.0))) == 1
+    assert session.unstored == 64
+    assert acks_in(session.receive(RECOVERABLE * 64, 0.0)) == []
+    (ack, *more) = acks_in(session.stored(64, 0.0))
+    assert ack.ack_sequence_number == 128 and ack.recoverable_msg_ack_flags == 0xFFFFFFFF and more
+
+
+# ---- riding on messages ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("QB-187", "QB-186", "QB-007")
+def test_an_acknowledgement_rides_on_a_message_once_three_quarters_of_its_time_are_over() -> None:
+    session = opened()
+    session.receive(EXPRESS, 0.0)
+    assert session.send(RECOVERABLE, 1, True, 7.5) == RECOVERABLE
+    data = session.send(RECOVERABLE, 2, True, 7.6)
+    check_emitted(data)
+    assert len(data) == len(RECOVERABLE) + 16 and data[8:12] == RECOVERABLE[8:12] and data[2] == RECOVERABLE[2] | 0x10
+    assert data[-16:] == bytes.fromhex("0100 0000 00000000 0200 0200 4000 0000")
+    assert session.tick(10.0) == []
+    assert session.send(RECOVERABLE, 3, True, 10.0) == RECOVERABLE
+
+
+@pytest.mark.spec("QB-187")
+def test_nothing_rides_where_nothing_is_to_acknowledge() -> None:
+    session = opened()
+    for now in (0.0, 9.0, 100.0):
+        assert session.send(EXPRESS, 1, False, now) == EXPRESS
+
+
+@pytest.mark.spec("QB-186")
+def test_a_riding_header_carries_the_bits_and_clears_them() -> None:
+    session = opened()
+    session.receive(RECOVERABLE * 3, 0.0)
+    session.stored(2, 0.0)
+    data = session.send(EXPRESS, 1, False, 0.45)
+    assert data[-16:] == bytes.fromhex("0300 0100 03000000 0100 0000 4000 0000")
+    session.stored(1, 0.5)
+    (ack,) = acks_in(session.tick(1.0))
+    assert (ack.recoverable_msg_ack_seq_number, ack.recoverable_msg_ack_flags) == (3, 1)
+
+
+@pytest.mark.spec("QB-187")
+def test_traffic_both_ways_loses_no_acknowledgement() -> None:
+    link = Link.opened()
+    for number in range(1, 400):
+        link.advance(0.3)
+        for side in (link.left, link.right):
+            side.send(number, number % 3 == 0, link.now)
+        link.settle()
+        for side in (link.left, link.right):
+            side.store(2, link.now)
+        link.settle()
+    link.advance(11.0)
+    for side in (link.left, link.right):
+        assert side.close is None and side.acknowledged == side.sent
+        assert side.persisted == [number for number in range(1, 400) if number % 3 == 0]
+
+
+# ---- windows --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("QB-095")
+def test_no_more_than_a_window_of_8_is_in_flight() -> None:
+    session = opened(window=8)
+    for number in range(8):
+        session.send(EXPRESS, number, False, 0.0)
+    assert session.window == 0
+    with pytest.raises(InvalidParameter):
+        session.send(EXPRESS, 9, False, 0.0)
+    session.receive(acknowledgement(3, window=8), 0.0)
+    assert session.window == 3
+
+
+@pytest.mark.spec("QB-096", "QB-139")
+def test_a_smaller_window_holds_back_what_is_not_sent_yet() -> None:
+    session = with_sent(express=10)
+    session.receive(acknowledgement(2, window=4), 0.0)
+    assert session.in_flight == 8 and session.window < 0
+    session.receive(acknowledgement(7, window=4), 0.0)
+    assert session.window == 1
+
+
+@pytest.mark.spec("QB-096")
+def test_a_window_of_1_doubles_every_30_seconds_until_it_is_64_again() -> None:
+    session = with_sent()
+    session.receive(acknowledgement(window=1), 0.0)
+    seen = []
+    for now in range(0, 211, 10):
+        session.tick(float(now))
+        seen.append(session.window)
+    assert seen == [1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64, 64]
+
+
+@pytest.mark.spec("QB-096")
+def test_a_window_of_zero_in_a_header_does_not_block_for_ever() -> None:
+    session = with_sent()
+    session.receive(acknowledgement(window=0), 0.0)
+    assert session.window == 1
+
+
+@pytest.mark.spec("QB-095", "QB-096")
+def test_a_window_that_was_always_small_does_not_grow() -> None:
+    session = opened(window=8)
+    session.receive(acknowledgement(window=8), 0.0)
+    session.tick(200.0)
+    assert session.window == 8
+    session.receive(acknowledgement(window=2), 200.0)
+    for now in (231.0, 262.0, 293.0, 324.0):
+        session.receive(EXPRESS, now)
+        session.tick(now)
+    assert session.window == 8
+
+
+@pytest.mark.spec("QB-096")
+def test_a_peer_that_opens_its_window_again_is_believed_at_once() -> None:
+    session = with_sent()
+    session.receive(acknowledgement(window=1), 0.0)
+    session.receive(acknowledgement(window=64), 1.0)
+    assert session.window == 64 and session.deadline == 300.0
+
+
+@pytest.mark.spec("QB-096")
+def test_our_own_window_is_advertised_at_once_and_in_every_header() -> None:
+    session = opened()
+    (ack,) = acks_in(session.set_window(1, 0.0))
+    assert ack.window_size == 1 and session.window == 64
+    (ack,) = acks_in(session.receive(EXPRESS, 0.0))
+    assert ack.window_size == 1
+    (ack,) = acks_in(session.set_window(64, 0.0))
+    assert ack.window_size == 64
+    for size in (0, -1, 0x10000):
+        with pytest.raises(InvalidParameter):
+            session.set_window(size, 0.0)
+
+
+def test_a_window_set_before_the_session_is_open_is_in_its_parameters() -> None:
+    session = in_state(SessionState.WAITING_CP)
+    assert session.set_window(5, 0.0) == []
+    assert agreed(sent_by(session.receive(parameters(), 0.0))[0])[1]["window_size"] == 5
+    assert [type(effect) for effect in session.receive(EXPRESS * 2, 0.0)] == [Received, Received, Send]
+
+
+@pytest.mark.spec("QB-122")
+def test_a_backlog_of_500_passes_a_window_of_64() -> None:
+    link, waiting = Link.opened(), list(range(500))
+    assert link.left.session.window == 64  # whatever waits behind it
+    while waiting:
+        while waiting and link.left.session.window > 0:
+            link.left.send(waiting.pop(0), True, link.now)
+        link.settle()
+        link.right.store(500, link.now)
+        link.settle()
+    assert link.right.durable == list(range(500))
+
+
+# ---- 16 bits --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("QB-094")
+def test_200_000_messages_pass_on_one_session() -> None:
+    """Every number on the wire wraps three times, also the recoverable ones and their base."""
+    link, total = Link.opened(), 200_000
+    left, right = link.left.session, link.right.session
+    sent = received = acknowledged = 0
+    persisted: list[object] = []
+    while acknowledged < total:
+        out = []
+        while sent < total and left.window > 0:
+            sent += 1
+            out.append(left.send(RECOVERABLE, sent, True, 0.0))
+        if not out:
+            effects = right.flush(0.0)
+        else:
+            effects = right.receive(b"".join(out), 0.0)
+            received += sum(type(effect) is Received for effect in effects)
+            effects += right.stored(right.unstored, 0.0)
+        for effect in effects:
+            if isinstance(effect, Send):
+                for back in left.receive(effect.data, 0.0):
+                    assert isinstance(back, Acknowledged | Persisted)
+                    if isinstance(back, Persisted):
+                        persisted += back.tokens
+                    else:
+                        acknowledged += len(back.tokens)
+    assert received == total
+    for effect in right.flush(0.0):
+        assert isinstance(effect, Send)
+        for back in left.receive(effect.data, 0.0):
+            assert isinstance(back, Persisted)
+            persisted += back.tokens
+    assert persisted == list(range(1, total + 1))
+    assert left.close("done") == [] and left.in_flight == 0
+
+
+@pytest.mark.spec("QB-094")
+@pytest.mark.parametrize("start", [0xFFFE, 0xFFFF, 0x10000, 0x1FFFF])
+def test_a_base_of_zero_counts_where_a_bit_says_so(start: int) -> None:
+    session = opened(SessionSettings(window_size=64))
+    for number in range(1, start + 3):
+        session.send(RECOVERABLE, number, True, 0.0)
+        session.receive(acknowledgement(number, base=number, flags=1), 0.0)
+    assert session.state is SessionState.OPEN and session.close("done") == []
+
+
+def test_a_peer_that_stores_nothing_is_not_sent_more_than_its_numbers_can_tell_apart() -> None:
+    session, sent = opened(), 0
+    while session.window > 0:
+        sent += 1
+        session.send(RECOVERABLE, sent, True, 0.0)
+        session.receive(acknowledgement(sent), 0.0)
+    assert sent == 0x4000 and session.in_flight == 0
+    assert session.receive(acknowledgement(sent, base=32, flags=1), 0.0) == [Persisted(list(range(1, 33)))]
+    assert session.window == 32
