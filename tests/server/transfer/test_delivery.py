@@ -15,10 +15,10 @@ from tests.server.transfer.fleet import LONG, QUEUE, TRANSACTIONAL, fleet, until
 async def test_messages_arrive_in_order_and_leave_nothing_behind(express: bool) -> None:
     async with fleet(2) as (here, there):
         name = there.name(QUEUE)
-        async with here.qm.open_queue(name, "send") as queue:
+        async with await here.qm.open_queue(name, "send") as queue:
             for number in range(300):
                 await queue.send(b"%d" % number, express=express)
-        async with there.qm.open_queue(QUEUE) as queue:
+        async with await there.qm.open_queue(QUEUE) as queue:
             for number in range(300):
                 message = await queue.receive(timeout=LONG)
                 assert message.body == b"%d" % number
@@ -33,7 +33,7 @@ async def test_transactions_arrive_once_and_in_order() -> None:
             async with here.qm.transaction() as tx:
                 for part in range(5):
                     await tx.send(name, b"%d" % (number * 5 + part))
-        async with there.qm.open_queue(TRANSACTIONAL) as queue:
+        async with await there.qm.open_queue(TRANSACTIONAL) as queue:
             for number in range(200):
                 assert (await queue.receive(timeout=LONG)).body == b"%d" % number
         await until(lambda: here.waiting() == 0, "order acknowledgement")
@@ -52,7 +52,7 @@ async def test_what_is_sent_while_the_other_side_is_down_arrives_when_it_comes()
         there = await start_host(settings, address)
         try:
             await there.qm.create_queue(QUEUE)
-            async with there.qm.open_queue(QUEUE) as queue:
+            async with await there.qm.open_queue(QUEUE) as queue:
                 for number in range(150):
                     assert (await queue.receive(timeout=LONG)).body == b"%d" % number
             await until(lambda: here.waiting() == 0, "acknowledgement")

@@ -30,6 +30,7 @@ from lior.server.transfer.link import Hop, Link
 from lior.server.transfer.order_acks import OrderAcks
 from lior.server.transfer.packets import Packets
 from lior.server.transfer.pinger import Pinger
+from lior.server.transfer.routes import Routes
 from lior.server.transfer.settings import TransferSettings
 from lior.server.transfer_security import Guard, SecurityFiles
 from lior.wire.packet_format_names import guid_of
@@ -50,7 +51,8 @@ class Transfer:
         self.loop = engine.own_loop()
         self.clock = self.manager.core.clock
         self.own = self.manager.core.properties.identifier.bytes_le
-        self.guard = guard or Guard(self.manager.access, SecurityFiles(None))
+        self.guard = guard or Guard(self.manager, SecurityFiles(None))
+        self.routes = Routes(settings.routes, settings.peer_port)
         self.packets = Packets(self)
         self.departures = Departures(self)
         self.incoming = Incoming(self)
@@ -145,7 +147,7 @@ class Transfer:
 
     def next_hop(self, queue: OutgoingQueue) -> tuple[str, int]:
         """Where the queue's messages go next: its host, or what a route says (QB-199, QB-216)."""
-        return split_host(self.manager.routing.next_hop(queue.destination), self.settings.peer_port)
+        return self.routes.next_hop(queue.destination)
 
     def _state_changed(self, queue: OutgoingQueue) -> None:
         link = self._by_queue.get(queue.queue_id)
@@ -197,7 +199,7 @@ class Transfer:
         return True
 
     async def dial(self, link: Link, hop: Hop) -> Connection:
-        remote = self.manager.routing.known_peer(link.host)
+        remote = link.expected
         session = Session(
             self.settings.session,
             own=self.own,
@@ -229,7 +231,7 @@ class Transfer:
         log.info("session open", extra={"fields": {
             "peer": connection.address, "queue_manager": str(guid_of(connection.session.remote)),
             "accepted": connection.accepted}})
-        self.manager.routing.learn_peer(connection.session.remote, connection.address)
+        self.routes.learn(guid_of(connection.session.remote), connection.address)
         if connection.link is not None:
             connection.link.established(connection)
             return
@@ -294,16 +296,3 @@ class Transfer:
             }
             for c in self.connections
         ]
-
-
-def split_host(text: str, port: int) -> tuple[str, int]:
-    """host, host:port, [v6]:port or v6 alone."""
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        return host.casefold(), int(rest[1:]) if rest.startswith(":") else port
-    if text.count(":") == 1:
-        host, _, number = text.partition(":")
-        return host.casefold(), int(number)
-    return text.casefold(), port
-
-

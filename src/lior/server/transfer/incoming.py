@@ -126,7 +126,7 @@ class Incoming:
         if user_message.user.flags >> DM_SHIFT & 1:  # only now: one that was not stored comes again (QB-154)
             keys[key] = None
         else:
-            self._manager.message_history.record_volatile(key, now)
+            self._manager.message_history.record_volatile((key,), now)
 
     # Acknowledgements of streams
 
@@ -255,11 +255,9 @@ class Incoming:
         local = self._manager.core.local
         if isinstance(name, DirectName):
             if not local.designates_me(name):
-                return Target(elsewhere=name) if self._manager.routing.has_route(name) else Target()
+                return Target(elsewhere=name) if self._hub.routes.has_route(name) else Target()
         elif address not in (NULL_GUID_BYTES, self._hub.own):
-            if self._manager.routing.known_host(guid_of(address)) is None:
-                return Target()
-            return Target(elsewhere=name)
+            return Target(elsewhere=name) if self._hub.routes.knows(guid_of(address)) else Target()
         queue = self._manager.routing.find(name)
         if queue is None or isinstance(queue, OutgoingQueue) or not _takes_remote(queue, name):
             return Target()

@@ -8,6 +8,7 @@ import socket
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
 
 from lior.errors import LiorError
 from lior.queues.change import Change
@@ -65,6 +66,12 @@ class Link:
             departure.stop()
 
     @property
+    def expected(self) -> UUID | None:
+        """Whom the names of all queues here mean; None for direct names, which mean whoever is at that address."""
+        meant = {self._hub.routes.expected(self.host, d.queue.destination) for d in self.departures.values()}
+        return meant.pop() if len(meant) == 1 else None
+
+    @property
     def is_open(self) -> bool:
         return self.connection is not None and self.connection.is_open
 
@@ -90,11 +97,16 @@ class Link:
             return
         out: list[bytes] = []
         session, now = connection.session, self._hub.loop.time()
+        blocked: set[int] = set()
         while connection.can_send:
-            departure = self._next()
+            departure = self._next(blocked)
             if departure is None:
                 break
-            packet, position = self._take(departure)
+            position = self._hub.manager.outgoing_streams.lock_next(departure.queue, self)
+            if position is None:  # its head has to wait for acknowledgements, or cannot be read
+                blocked.add(departure.queue.queue_id)
+                continue
+            packet = self._packet(departure, position)
             if packet:
                 recoverable = position.message.delivery_guarantee != 0
                 out.append(session.send(packet, position, recoverable, now))
@@ -102,7 +114,7 @@ class Link:
             connection.messages_sent += len(out)
             connection.write(out)
 
-    def _next(self) -> Departure | None:
+    def _next(self, blocked: set[int]) -> Departure | None:
         """The queue whose head is most urgent; equals take turns (QB-206)."""
         best: Departure | None = None
         urgency = -1 << 20
@@ -111,33 +123,25 @@ class Link:
         for at, departure in enumerate(departures):
             queue = departure.queue
             priority = queue.head_priority()
-            if priority is None or not queue.may_transmit:
+            if priority is None or not queue.may_transmit or queue.queue_id in blocked:
                 continue
             value = (priority + queue.properties.base_priority) * 4096 + (at + self._turn) % len(self.departures)
             if value > urgency:
                 best, urgency = departure, value
         return best
 
-    def _take(self, departure: Departure) -> tuple[bytes, Position]:
-        """The head of the queue, locked, as a packet; nothing if it cannot be sent at all."""
+    def _packet(self, departure: Departure, position: Position) -> bytes:
+        """The locked message as a packet; nothing if it can never be sent."""
         hub = self._hub
-        position = hub.manager.outgoing_streams.lock_next(departure.queue, self)
-        if position is None:  # damaged or gone: the queue is looked at again when something comes
-            departure.queue.available.first()
-            raise AssertionError("a queue with a head has nothing to lock")
-        expires = position.expires
-        if expires and expires <= hub.clock.wall():
-            hub.manager.removal.release(position)  # which takes the expiry path (QB-183)
-            return b"", position
         try:
             packet = hub.packets.of(position, self.connection)
         except LiorError as error:
             self._refuse(position, error)
-            return b"", position
+            return b""
         if position.message.transaction is not None:
             hub.departures.in_flight.add(position.lookup_id)
             departure.sent(position)
-        return packet, position
+        return packet
 
     def _refuse(self, position: Position, error: LiorError) -> None:
         """It can never be sent (3.1.7.1.5.1): to the dead letters, and never in clear text."""
