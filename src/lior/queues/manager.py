@@ -16,6 +16,7 @@ from lior.message import INFINITE, Message
 from lior.names import FormatName, LocalNames, MultipleName, PathName, parse_format_name, parse_path_name
 from lior.queues.access import Access
 from lior.queues.administration import Administration
+from lior.queues.awaiting import Awaiting
 from lior.queues.change import Change, Nobody, Reply
 from lior.queues.core import Clock, Core
 from lior.queues.definition import QueueManagerProperties, QueueProperties
@@ -28,10 +29,13 @@ from lior.queues.descriptor import (
     TwoPhaseRead,
 )
 from lior.queues.events import Event, MessageAwaitsTransfer, QueueManagerStarted, QueueManagerStopped
+from lior.queues.incoming_streams import IncomingStreams
 from lior.queues.machine import Machine
+from lior.queues.message_history import MessageHistory
 from lior.queues.moving import Moving
 from lior.queues.opening import Opening
 from lior.queues.outgoing import OutgoingQueue, dispatch_order
+from lior.queues.outgoing_streams import OutgoingStreams
 from lior.queues.ports import Ids, Store, TransactionOutcomes
 from lior.queues.queue import Queue
 from lior.queues.reading import Reading
@@ -77,6 +81,9 @@ class QueueManager:
         self.opening = Opening(self.core, self.routing, self.access, self.reading, self.moving)
         self.administration = Administration(self.core, self.access, self.removal, self.reading)
         self.machine = Machine(self.core, self.access)
+        self.outgoing_streams = OutgoingStreams(self.core, self.sending, self.removal, Awaiting(self.core))
+        self.incoming_streams = IncomingStreams(self.core)
+        self.message_history = MessageHistory()
 
     # Life
 
@@ -86,7 +93,7 @@ class QueueManager:
         if self.state is not QueueManagerState.STOPPED or self.core.queues:
             raise ServiceNotAvailable("this queue manager was started before", remedy="open the data anew")
         self.state = QueueManagerState.INITIALIZING
-        load(self.core, self.transactions)
+        load(self.core, self.transactions, (self.outgoing_streams, self.incoming_streams, self.message_history))
         for transaction in self.transactions.in_doubt():
             self._decide(transaction, outcomes)
         while self.removal.expire_due():

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 START: Final = -1  # before the first message: where a fresh cursor stands
 READ_AHEAD: Final = 64  # messages read from the store at once when the head is not in memory
 
-HIDDEN_QUEUES: Final = ("order_queue$", "notify_queue$", "admin_queue$")
+AWAITING_FINAL: Final = "awaiting_final_queue$"  # delivered messages whose final acknowledgement has not come
+HIDDEN_QUEUES: Final = ("order_queue$", "notify_queue$", "admin_queue$", AWAITING_FINAL)
 
 
 class ContentCache:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
+from typing import Final
 
 from lior.errors import LiorError
 from lior.message import Message, MessageClass
 from lior.names import QueueSuffix
 from lior.queues.acknowledgements import POSITIVE, wants_acknowledgement
+from lior.queues.awaiting import AwaitingQueue
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
+from lior.queues.descriptor import TwoPhaseRead
 from lior.queues.events import MessageDeleted, StorageFailed
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteMessage
@@ -22,11 +25,18 @@ from lior.queues.position import Position, State, Step
 from lior.queues.queue import Queue
 from lior.queues.routing import Routing, parse_single
 from lior.queues.sending import Sending
+from lior.queues.transaction import Transaction
 
 PURGE_CHUNK = 2000  # messages removed in one change; a long purge is several
 
+HELD: Final = (Change, Transaction, TwoPhaseRead)  # who may own a lock besides a link
+
 # Somebody emptied or deleted the queue on purpose: outside transactions that makes no dead letters
 DELIBERATE = frozenset({MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED})
+
+
+# What the destination keeps of others' messages; QB-174 adds the full queue
+DESTINATION_KEEPS = frozenset({MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_EXCEED_QUOTA})
 
 
 class Removal:
@@ -36,26 +46,38 @@ class Removal:
         self._sending = sending
         sending.expire = self._expired_on_arrival
         self.after_removal: Callable[[Queue], None] = _ignore  # set by Subqueues: gone when empty
+        self.unanswered: Callable[[Change, Position], None] = _ignore_both  # set by FinalAcknowledgements
 
     def stage(self, change: Change, position: Position, reason: MessageClass) -> None:
         """Remove a message. An available position is locked for the change; a locked one stays so."""
-        queue = position.queue
         self.hold(change, position)
+        self._stage_held(change, position, reason)
+
+    def _stage_held(self, change: Change, position: Position, reason: MessageClass) -> None:
+        queue = position.queue
         if position.stored:
             change.operations.append(DeleteMessage(queue.queue_id, position.lookup_id))
         self._follow(change, queue, position.message, reason)
-        change.then(self._deleted, position, reason)
+        change.then(self.deleted, position, reason)
 
     def hold(self, change: Change, position: Position) -> None:
         """Lock the position for a change, or take the lock over until the change is decided."""
         if position.state is State.AVAILABLE:
             position.queue.lock(position, change)
-            change.otherwise(self._put_back, position)
+            change.otherwise(self.put_back, position)
         else:
             change.otherwise(self._keep_lock, position, position.owner)
             position.owner = change
 
-    def _put_back(self, position: Position) -> None:
+    def take(self, change: Change, position: Position) -> None:
+        """As `hold`, for a message that may be with a link: if the change fails, whoever calls must put it back.
+        It does not return to the link, which may have ended meanwhile."""
+        if position.state is State.AVAILABLE:
+            position.queue.lock(position, change)
+        else:
+            position.owner = change
+
+    def put_back(self, position: Position) -> None:
         """The change failed. If the message was to expire, that is tried again in a second, not at once:
         a full disk must not keep us busy."""
         if position.state is State.PURGE_PENDING:
@@ -74,7 +96,7 @@ class Removal:
     def _keep_lock(self, position: Position, owner: object) -> None:
         position.owner = owner
 
-    def _deleted(self, position: Position, reason: MessageClass) -> None:
+    def deleted(self, position: Position, reason: int) -> None:
         queue = position.queue
         queue.delete(position)
         self._core.count_bytes(queue, -position.size)
@@ -99,7 +121,7 @@ class Removal:
         queue.unlocked(position)
         if position.expires and position.expires <= self._core.clock.wall():
             queue.publish(position)
-            self._submit_removal(position, self.expiry_reason(position))
+            self.submit(position, self.expiry_reason(position))
             return
         self._sending.make_available(position)
 
@@ -116,7 +138,7 @@ class Removal:
         outgoing = isinstance(queue, OutgoingQueue)
         return MessageClass.NACK_DELETED if outgoing else MessageClass.NACK_Q_PURGED
 
-    def _submit_removal(self, position: Position, reason: MessageClass) -> None:
+    def submit(self, position: Position, reason: MessageClass) -> None:
         change = Change()
         self.stage(change, position, reason)
         self._core.submit(change)
@@ -150,7 +172,7 @@ class Removal:
         if wants_acknowledgement(message, reason):
             self._sending.stage_acknowledgement(change, message, reason)
         if reason not in POSITIVE and message.negative_journaling_requested:
-            self._dead_letter(change, queue, message, reason)
+            self.dead_letter(change, queue, message, reason)
 
     def _copy_to_target_journal(self, change: Change, queue: Queue, journal: Queue, message: Message) -> None:
         """[MC-MQAC] 3.11; dropped silently when the journal is full (DM-141)."""
@@ -159,13 +181,13 @@ class Removal:
             journal.properties = journal.properties.changed(quota=quota)
         self._sending.stage_copy(change, journal, message, failed=0)
 
-    def _dead_letter(self, change: Change, queue: Queue, message: Message, reason: MessageClass) -> None:
+    def dead_letter(self, change: Change, queue: Queue, message: Message, reason: int) -> None:
         """Negative source journaling (DM-043, DM-132). Only the source queue manager keeps a message of a
         transaction; the destination keeps one outside a transaction when it was not received in time."""
         transactional = message.transaction is not None
         source = self._core.is_source(message)
         arrived = not isinstance(queue, OutgoingQueue)
-        if not source and (transactional or not arrived or reason is not MessageClass.NACK_RECEIVE_TIMEOUT):
+        if not source and (transactional or not arrived or reason not in DESTINATION_KEEPS):
             return
         if arrived and not transactional and reason in DELIBERATE:
             return
@@ -214,13 +236,23 @@ class Removal:
                 core.emit(StorageFailed(str(error)))
                 continue
             if position.state is State.AVAILABLE:
-                self.stage(change, position, self.expiry_reason(position))
+                self._stage_expiry(change, position, now)
             elif position.state is State.PURGE_PENDING and position.owner is None:
                 self._stage_purged(change, position)
         if change.operations or change.has_steps:
             core.submit(change)
         following = core.expiries.next()
         return following is not None and following <= now
+
+    def _stage_expiry(self, change: Change, position: Position, now: float) -> None:
+        queue = position.queue
+        if not position.expires or position.expires > now:  # it was moved to where it has more time
+            if position.expires:
+                self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
+        elif isinstance(queue, AwaitingQueue):
+            self.unanswered(change, position)
+        else:
+            self.stage(change, position, self.expiry_reason(position))
 
     def purge(self, queue: Queue, reply: Reply) -> None:
         """[MS-MQDMPR] 3.1.7.1.7: available messages go now, locked ones when their lock ends. Messages of
@@ -268,9 +300,18 @@ class Removal:
     # What the transfer protocols report
 
     def transferred(self, change: Change, position: Position) -> None:
-        """The next queue manager has the message."""
-        self.stage(change, position, MessageClass.ACK_REACH_QUEUE)
+        """The next queue manager has the message. It may have been purged or have expired meanwhile; if the change
+        fails it is sent again."""
+        if position.state is State.DELETED or isinstance(position.owner, HELD):
+            return
+        self.take(change, position)
+        change.otherwise(self.put_back, position)
+        self._stage_held(change, position, MessageClass.ACK_REACH_QUEUE)
 
 
 def _ignore(queue: Queue) -> None:
+    pass
+
+
+def _ignore_both(change: Change, position: Position) -> None:
     pass

@@ -44,6 +44,7 @@ class Sending:
         self._routing = routing
         self.offer: Callable[[Position], bool] = _nobody  # set by Reading: wake who waits
         self.expire: Callable[[Change, Queue, Message], None] = _forget  # set by Removal
+        self.stage_in_stream: Callable[[Change, OutgoingQueue, Message], None] = _forget  # set by OutgoingStreams
         # Set by the server: the level that the signature of a message to this format name proves, in a transaction
         # or not. Without a server nothing can be verified, and who embeds the queues answers for what is claimed.
         self.authenticate: Callable[[Message, str, bool], int] = _believed
@@ -214,7 +215,10 @@ class Sending:
         """The message reaches its queue: insert it, acknowledge the arrival, journal at the source. One
         that has no time left never becomes visible and goes straight to what follows its expiry."""
         if isinstance(queue, OutgoingQueue):
-            self.stage_insert(change, queue, message)
+            if message.transaction is not None and self._core.is_source(message):
+                self.stage_in_stream(change, queue, message)
+            else:
+                self.stage_insert(change, queue, message)
             return
         if message.time_to_be_received != INFINITE and self._has_expired(message):
             self.expire(change, queue, message)
@@ -356,4 +360,4 @@ def _nobody(position: Position) -> bool:
 
 
 def _forget(change: Change, queue: Queue, message: Message) -> None:
-    raise AssertionError("Sending is not wired to Removal")
+    raise AssertionError("Sending is not wired")
