@@ -53,8 +53,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     daemon = Daemon(tmp_path_factory.mktemp("server") / "data", settings=settings).prepare()
     with daemon:
         yield daemon
-        assert daemon.running, daemon.last_words()
-    assert "Traceback" not in daemon.last_words(1 << 20), daemon.last_words()
+        assert daemon.running, daemon.log
+    assert "Traceback" not in daemon.log, daemon.log
 
 
 @pytest.fixture

@@ -54,12 +54,7 @@ def test_a_silent_peer_gets_exactly_a_window_and_each_ack_lets_as_many_out(
 
 
 def nothing_left(server: Daemon, me: Identity) -> None:
-    eventually(lambda: not left(server, me), what="an empty outgoing queue")
-
-
-def left(server: Daemon, me: Identity) -> int:
-    """Messages for this peer that the server still has."""
-    return sum(info.messages for info in server.qm.queues() if info.kind == "outgoing" and me.address in info.name)
+    eventually(lambda: not server.outgoing(me.address), what="an empty outgoing queue")
 
 
 @pytest.mark.spec("QB-095", "QB-181")
