@@ -120,7 +120,7 @@ class Incoming:
         elif target.elsewhere is not None:
             self._pass_on(change, user_message, target.elsewhere)
         else:
-            self._nowhere(change, connection, user_message, now)
+            self._nowhere(change, connection, user_message)
         if not key:
             return
         if user_message.user.flags >> DM_SHIFT & 1:  # only now: one that was not stored comes again (QB-154)
@@ -208,17 +208,12 @@ class Incoming:
 
     # Elsewhere, nowhere
 
-    def _nowhere(self, change: Change, connection: Connection, user_message: UserMessage, now: float) -> None:
-        """No such queue (QB-156). The stream of a transactional message goes on behind it (QB-151)."""
+    def _nowhere(self, change: Change, connection: Connection, user_message: UserMessage) -> None:
+        """No such queue (QB-156). There is no stream to keep a position in: each message is acknowledged as it comes, so
+        that its sender goes on (QB-151)."""
         message = self._message(user_message)
         if message.transaction is not None:
-            info = self._manager.incoming_streams.position(None, message)
-            self._hub.order_acks.wanted(change, info, message, connection)
-            if not self._manager.incoming_streams.accepts(info, message.transaction):
-                self.duplicates += 1
-                return
-            info.acknowledge_to = self._hub.order_acks.address_for(message, connection)
-            self._manager.incoming_streams.advance(change, info, None, message.transaction, now)
+            self._hub.order_acks.rejected(change, message, connection)
         self._refuse(change, None, message, NACK.NACK_BAD_DST_Q)
 
     def _pass_on(self, change: Change, user_message: UserMessage, name: SingleName) -> None:

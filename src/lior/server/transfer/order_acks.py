@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from lior.message import Message, ObjectId
 from lior.protocols.binary.ordering import OrderAckSchedule
@@ -37,6 +38,7 @@ class OrderAcks:
     def __init__(self, hub: Transfer) -> None:
         self._hub = hub
         self._streams: dict[int, _Stream] = {}  # by the identity of the stream's record
+        self._refused: dict[tuple[UUID, str], IncomingTransactionalTransferInfo] = {}  # streams to no queue of ours
         self.sent = 0
 
     def wanted(
@@ -55,6 +57,19 @@ class OrderAcks:
         stream.to = self.address_for(message, connection)
         change.ordered = True
         change.either(self._schedule, self._not_stored, stream)
+
+    def rejected(self, change: Change, message: Message, connection: Connection) -> None:
+        """A message for a queue that does not exist: nothing of its stream is on disk, the acknowledgement says all."""
+        transaction = message.transaction
+        assert transaction is not None
+        if len(self._refused) >= MANY_STREAMS:
+            self._refused.clear()
+        key = (message.source_queue_manager, message.destination_queue)
+        info = self._refused.setdefault(
+            key, IncomingTransactionalTransferInfo(message.destination_queue, message.source_queue_manager))
+        info.sequence_id = transaction.sequence_identifier
+        info.last_sequence_number = transaction.sequence_number
+        self.wanted(change, info, message, connection)
 
     def _not_stored(self, stream: _Stream) -> None:
         stream.asked = False
