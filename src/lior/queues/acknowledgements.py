@@ -1,4 +1,7 @@
-"""Administration acknowledgements: when, and what is in them ([MS-MQQB] 3.1.7.15)."""
+"""Acknowledgements: when, and what is in them ([MS-MQQB] 3.1.7.15, 3.1.7.17)."""
+
+from struct import Struct
+from typing import Final
 
 from lior.message import INFINITE, Acknowledgements, Message, MessageClass
 
@@ -14,6 +17,9 @@ INSECURE = frozenset(
         MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
     }
 )
+
+FINAL_LABEL: Final = "QM Ordering Ack"
+_FINAL_BODY: Final = Struct("<QII16sI")  # [MS-MQQB] 2.2.5.1
 
 _RECEIVE_NACK_BITS = 0x4000  # set in the classes that speak of what happened after arrival
 
@@ -52,3 +58,33 @@ def acknowledgement(message: Message, message_class: MessageClass, *, insecure: 
         ack.body = message.body
         ack.body_type = message.body_type
     return ack
+
+
+def wants_final_acknowledgement(message: Message) -> bool:
+    """Its sender keeps it until it knows what became of it ([MS-MQQB] 3.1.7.2.2)."""
+    if message.positive_journaling_requested or message.negative_journaling_requested:
+        return True
+    return message.transaction is not None and message.transaction.final_ack_required
+
+
+def final_acknowledgement(message: Message, message_class: int) -> Message | None:
+    """What became of a message of an exactly-once stream ([MS-MQQB] 2.2.5); None for one that came in none."""
+    transaction, identifier = message.transaction, message.identifier
+    if transaction is None or not transaction.sequence_number or identifier is None or message.soap is not None:
+        return None
+    body = _FINAL_BODY.pack(
+        transaction.sequence_identifier,
+        transaction.sequence_number,
+        transaction.previous_sequence_number,
+        message.source_queue_manager.bytes_le,
+        identifier.uniquifier,
+    )
+    return Message(
+        body,
+        FINAL_LABEL,
+        message_class=int(message_class),
+        priority=0,
+        delivery_guarantee=1,
+        time_to_reach_queue=INFINITE,
+        time_to_be_received=INFINITE,
+    )

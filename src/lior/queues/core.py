@@ -13,10 +13,11 @@ from lior.names import LocalNames
 from lior.queues.change import Change
 from lior.queues.counters import ORDINALS, Counter
 from lior.queues.definition import QueueManagerProperties
-from lior.queues.directory import Directory, NullDirectory
+from lior.queues.directory import Directory
 from lior.queues.events import Event, MessageDropped, StorageFailed, ThrottledChanged
 from lior.queues.expiry import ExpiryQueue
 from lior.queues.outgoing import IncomingTransactionalTransferInfo, OutgoingQueue
+from lior.queues.peers import PeerDirectory
 from lior.queues.ports import LOOKUP_IDS, Ids, Store
 from lior.queues.queue import ContentCache, Queue
 from lior.queues.waiting import Waits
@@ -58,7 +59,8 @@ class Core:
         self.store = store
         self.clock = clock
         self.ids = ids
-        self.directory: Directory = NullDirectory()
+        self.peers = PeerDirectory()
+        self.directory: Directory = self.peers
         self.queues: dict[int, Queue] = {}
         self.paths: dict[str, Queue] = {}  # by name without the computer, casefolded
         self.private_numbers: dict[int, Queue] = {}

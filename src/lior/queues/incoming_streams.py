@@ -16,6 +16,7 @@ from lior.queues.core import Core
 from lior.queues.outgoing import INCOMING, NOWHERE, IncomingTransactionalTransferInfo
 from lior.queues.ports import DeleteState, ExpectState, LoadedState, PutState
 from lior.queues.queue import Queue
+from lior.queues.removal import Removal
 
 MOST_STREAMS: Final = 65536  # remembered; those that were not used for longest are forgotten first
 FORGET_AT_ONCE: Final = 64
@@ -62,8 +63,9 @@ class Tracking:
 
 
 class IncomingStreams:
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, removal: Removal) -> None:
         self._core = core
+        removal.order_queue_of = self.acknowledge_to
         self._known: dict[Key, IncomingTransactionalTransferInfo] = {}
 
     def restore(self, state: LoadedState, change: Change) -> None:

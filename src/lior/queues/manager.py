@@ -13,7 +13,7 @@ from uuid import UUID
 
 from lior.errors import LiorError, QueueNotFound, ServiceNotAvailable, StoreUnusable
 from lior.message import INFINITE, Message
-from lior.names import FormatName, LocalNames, MultipleName, PathName, parse_format_name, parse_path_name
+from lior.names import FormatName, LocalNames, MultipleName, PathName, SingleName, parse_format_name, parse_path_name
 from lior.queues.access import Access
 from lior.queues.administration import Administration
 from lior.queues.awaiting import Awaiting
@@ -41,8 +41,9 @@ from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.queues.removal import Removal
 from lior.queues.routing import Routing
-from lior.queues.sending import Sending
+from lior.queues.sending import EnqueueStatus, Sending
 from lior.queues.startup import load
+from lior.queues.tracing import Tracing
 from lior.queues.transaction import Transaction
 from lior.queues.transactions import Transactions
 from lior.queues.waiting import cancel
@@ -82,8 +83,9 @@ class QueueManager:
         self.administration = Administration(self.core, self.access, self.removal, self.reading)
         self.machine = Machine(self.core, self.access)
         self.outgoing_streams = OutgoingStreams(self.core, self.sending, self.removal, Awaiting(self.core))
-        self.incoming_streams = IncomingStreams(self.core)
+        self.incoming_streams = IncomingStreams(self.core, self.removal)
         self.message_history = MessageHistory()
+        self.tracing = Tracing(self.sending)
 
     # Life
 
@@ -93,7 +95,8 @@ class QueueManager:
         if self.state is not QueueManagerState.STOPPED or self.core.queues:
             raise ServiceNotAvailable("this queue manager was started before", remedy="open the data anew")
         self.state = QueueManagerState.INITIALIZING
-        load(self.core, self.transactions, (self.outgoing_streams, self.incoming_streams, self.message_history))
+        parts = (self.outgoing_streams, self.incoming_streams, self.message_history, self.core.peers)
+        load(self.core, self.transactions, parts)
         for transaction in self.transactions.in_doubt():
             self._decide(transaction, outcomes)
         while self.removal.expire_due():
@@ -391,6 +394,10 @@ class QueueManager:
     ) -> None:
         self._require_ready()
         self.machine.set_security(information, descriptor, caller, reply)
+
+    def transit(self, change: Change, message: Message, name: SingleName) -> EnqueueStatus:
+        """Pass on what is for another queue manager, as part of the transfer's change."""
+        return self.sending.transit(change, message, name)
 
     def dispatchable(self) -> list[OutgoingQueue]:
         """The outgoing queues with something to send now, most urgent first (DM-122)."""

@@ -13,7 +13,12 @@ from typing import Final
 from lior.errors import LiorError
 from lior.message import Message, MessageClass
 from lior.names import QueueSuffix
-from lior.queues.acknowledgements import POSITIVE, wants_acknowledgement
+from lior.queues.acknowledgements import (
+    POSITIVE,
+    final_acknowledgement,
+    wants_acknowledgement,
+    wants_final_acknowledgement,
+)
 from lior.queues.awaiting import AwaitingQueue
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
@@ -46,6 +51,7 @@ class Removal:
         self._sending = sending
         sending.expire = self._expired_on_arrival
         self.after_removal: Callable[[Queue], None] = _ignore  # set by Subqueues: gone when empty
+        self.order_queue_of: Callable[[Queue | None, Message], str] = _no_order_queue  # set by IncomingStreams
         self.unanswered: Callable[[Change, Position], None] = _ignore_both  # set by FinalAcknowledgements
 
     def stage(self, change: Change, position: Position, reason: MessageClass) -> None:
@@ -162,6 +168,8 @@ class Removal:
             journal = queue.main.journal
             if queue.main.properties.journaling and journal is not None:
                 self._copy_to_target_journal(change, queue, journal, message)
+        if message.transaction is not None and not outgoing and wants_final_acknowledgement(message):
+            self._stage_final_acknowledgement(change, queue, message, reason, limited=False)
         if message.failure_reason:
             return  # a dead letter in a queue of the application: its senders were told when it failed
         if outgoing and reason in POSITIVE:
@@ -173,6 +181,18 @@ class Removal:
             self._sending.stage_acknowledgement(change, message, reason)
         if reason not in POSITIVE and message.negative_journaling_requested:
             self.dead_letter(change, queue, message, reason)
+
+    def _stage_final_acknowledgement(
+        self, change: Change, queue: Queue | None, message: Message, reason: int, *, limited: bool
+    ) -> None:
+        """[MS-MQQB] 3.1.7.17, to the order queue that the stream's acknowledgements go to. It tells nobody what he
+        did not know, so insecure or not does not matter."""
+        ack = None
+        if not message.failure_reason and not self._core.is_source(message):
+            ack = final_acknowledgement(message, reason)
+        if ack is not None:
+            self._sending.stamp_own(change, ack)
+            self._sending.stage_own(change, self.order_queue_of(queue, message), ack, limited=limited)
 
     def _copy_to_target_journal(self, change: Change, queue: Queue, journal: Queue, message: Message) -> None:
         """[MC-MQAC] 3.11; dropped silently when the journal is full (DM-141)."""
@@ -311,6 +331,10 @@ class Removal:
 
 def _ignore(queue: Queue) -> None:
     pass
+
+
+def _no_order_queue(queue: Queue | None, message: Message) -> str:
+    return ""
 
 
 def _ignore_both(change: Change, position: Position) -> None:

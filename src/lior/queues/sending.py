@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
+from typing import Final
 
 from lior.errors import (
     IllegalPropertyValue,
@@ -28,6 +29,9 @@ from lior.queues.queue import Queue
 from lior.queues.routing import Routing, parse_single
 from lior.queues.transaction import Enqueue, Transaction
 
+TIME_TO_REACH_QUEUE: Final = Message().time_to_reach_queue
+MOST_HOPS: Final = 0x1D  # [MS-MQMQ] 2.2.19.2
+
 
 class EnqueueStatus(IntEnum):
     """rStatus of Enqueue Message ([MS-MQDMPR] 3.1.7.1.9), for the transfer protocols."""
@@ -36,6 +40,7 @@ class EnqueueStatus(IntEnum):
     QUEUE_QUOTA = 1
     QUEUE_MANAGER_QUOTA = 2
     TIMED_OUT = 3
+    HOP_COUNT = 4  # ours: only a message in transit can have too many
 
 
 class Sending:
@@ -102,6 +107,9 @@ class Sending:
         message.identifier = ObjectId(source, core.ordinals.next(change))
         message.source_queue_manager = source
         message.sent_time = core.clock.wall()
+        default = core.properties.default_time_to_reach_queue
+        if default != TIME_TO_REACH_QUEUE and message.time_to_reach_queue == TIME_TO_REACH_QUEUE:
+            message.time_to_reach_queue = default  # the sender left it open (DM-047)
         if message.failed_destination:  # a dead letter or a journal copy that is sent again
             message.failure_reason, message.failed_destination = 0, ""
 
@@ -209,6 +217,22 @@ class Sending:
             self.stage_arrival(change, queue, message)
         return EnqueueStatus.OK
 
+    def transit(self, change: Change, message: Message, name: SingleName) -> EnqueueStatus:
+        """A message for somebody else goes on, one hop further (3.1.5.8.2.1). Its place in its stream is its sender's,
+        and so is its packet, which the message keeps."""
+        hops = message.hop_count + 1
+        if hops > MOST_HOPS:
+            return EnqueueStatus.HOP_COUNT
+        queue = self._routing.outgoing(name)
+        if self._core.throttled or not self._core.has_room(queue, message.size):
+            return EnqueueStatus.QUEUE_MANAGER_QUOTA
+        late = in_transit_end(message)
+        if late and late <= self._core.clock.wall():
+            return EnqueueStatus.TIMED_OUT
+        message.hop_count = hops
+        self.stage_insert(change, queue, message)
+        return EnqueueStatus.OK
+
     # Staging
 
     def stage_arrival(self, change: Change, queue: Queue, message: Message) -> None:
@@ -306,14 +330,18 @@ class Sending:
         ack = acknowledgement(message, message_class, insecure=core.properties.send_insecure_nacks)
         if ack is None:
             return
-        ack.identifier = ObjectId(core.properties.identifier, core.ordinals.next(change))
-        ack.source_queue_manager = core.properties.identifier
-        ack.sent_time = core.clock.wall()
+        self.stamp_own(change, ack)
         self.stage_own(change, message.administration_queue, ack)
 
-    def stage_own(self, change: Change, format_name: str, message: Message) -> None:
+    def stamp_own(self, change: Change, message: Message) -> None:
+        core = self._core
+        message.identifier = ObjectId(core.properties.identifier, core.ordinals.next(change))
+        message.source_queue_manager = core.properties.identifier
+        message.sent_time = core.clock.wall()
+
+    def stage_own(self, change: Change, format_name: str, message: Message, *, limited: bool = True) -> None:
         """Send a message that the queue manager made. What cannot be delivered is dropped with an event:
-        there is nobody to tell."""
+        there is nobody to tell. Not `limited` by quotas is what takes the place of a message that leaves."""
         name = parse_single(format_name)
         queue = None if name is None else self._own_target(name)
         why = ""
@@ -321,7 +349,7 @@ class Sending:
             why = "there is no such queue"
         elif queue.transactional or queue.kind is QueueType.SUBQUEUE:
             why = "the queue does not take messages outside a transaction"
-        elif not self._core.takes(queue, message.size):
+        elif limited and not self._core.takes(queue, message.size):
             why = "the queue's quota is used up"
         if why or queue is None:
             change.then(self._core.dropped, message, format_name, why)
