@@ -8,6 +8,7 @@ forgotten is overwritten by a later one.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
@@ -62,7 +63,7 @@ class MessageHistory:
         if group is None or group.time + self.maximum_age < now:
             return False
         if group.settled and now - group.time > GROUP_AGE:
-            self.record_volatile(key, now)
+            self.record_volatile((key,), now)
         return True
 
     def settled(self, key: bytes) -> bool:
@@ -71,7 +72,7 @@ class MessageHistory:
         group = self._by_key.get(key)
         return group is None or group.settled
 
-    def record(self, change: Change, keys: list[bytes], now: float) -> None:
+    def record(self, change: Change, keys: Sequence[bytes], now: float) -> None:
         """Known from now on, and after a restart if the change gets to the disk; forgotten if it fails (QB-154)."""
         if not keys:
             return
@@ -106,13 +107,13 @@ class MessageHistory:
         self._kept -= len(group.keys)
         group.keys = []
 
-    def record_volatile(self, key: bytes, now: float) -> None:
+    def record_volatile(self, keys: Sequence[bytes], now: float) -> None:
         """For express messages, which do not survive a restart either."""
-        self._make_room(1, now)
+        self._make_room(len(keys), now)
         group = self._shared
         if group is None or len(group.keys) >= GROUP or not 0 <= now - group.time < GROUP_AGE:
             group = self._shared = self._append(now, None)
-        self._add(group, (key,))
+        self._add(group, keys)
 
     def _append(self, now: float, row: int | None) -> Group:
         self._number += 1
@@ -120,7 +121,7 @@ class MessageHistory:
         self._groups.append(group)
         return group
 
-    def _add(self, group: Group, keys: tuple[bytes, ...] | list[bytes]) -> None:
+    def _add(self, group: Group, keys: Sequence[bytes]) -> None:
         group.keys += keys
         self._kept += len(keys)
         for key in keys:

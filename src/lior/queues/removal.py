@@ -232,10 +232,16 @@ class Removal:
         """A message whose time to be received was over when it came: the normal expiry path."""
         self.refuse(change, queue, message, MessageClass.NACK_RECEIVE_TIMEOUT)
 
-    def refuse(self, change: Change, queue: Queue, message: Message, reason: MessageClass) -> None:
-        """A message that never gets into the queue, with all that follows from it."""
-        self._follow(change, queue, message, reason)
-        if self._core.listeners:
+    def refuse(self, change: Change, queue: Queue | None, message: Message, reason: MessageClass) -> None:
+        """A message that never gets into the queue, or that there is no queue for, with all that follows from it. The
+        sender of a transactional one always hears of it, for it waits with what comes after."""
+        if queue is None:
+            self._sending.stage_acknowledgement(change, message, reason)
+        else:
+            self._follow(change, queue, message, reason)
+        if message.transaction is not None and (queue is None or not wants_final_acknowledgement(message)):
+            self._stage_final_acknowledgement(change, queue, message, reason, limited=True)
+        if self._core.listeners and queue is not None:
             change.then(self._core.emit, MessageDeleted(queue, message, reason))
 
     # Expiry, purge
