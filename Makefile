@@ -57,8 +57,9 @@ debian:
 # --- Use ---
 
 .PHONY: run
-run: $(RUNTIME) ## Install into .venv and run the demo: send, be killed, receive exactly once
+run: $(RUNTIME) ## Install into .venv and run the demos: kills in between, every message received exactly once
 	@$(BIN)/python examples/first_steps.py
+	@$(BIN)/python examples/two_queue_managers.py
 
 # --- Checks ---
 
