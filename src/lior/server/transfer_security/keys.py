@@ -6,6 +6,8 @@ Files: `keys/advanced.pem`, `enhanced.pem`, `base.pem` (PKCS#8, readable by thei
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -34,9 +36,11 @@ class OwnKeys:
     """The private keys. A provider whose ciphers the policy refuses has none: peers that read the exported set
     then pick one that is accepted here."""
 
-    def __init__(self, directory: Path | None, policy: SecurityPolicy) -> None:
+    def __init__(self, directory: Path | None, policy: SecurityPolicy,
+                 generate: Callable[[int], rsa.RSAPrivateKey] | None = None) -> None:
         self._directory = directory
         self._policy = policy
+        self._generate = generate or partial(rsa.generate_private_key, 65537)
         self._keys: dict[Provider, rsa.RSAPrivateKey] = {}
         self._stamps: dict[Provider, files.Stamp | None] = {}
 
@@ -81,7 +85,7 @@ class OwnKeys:
         if not self.allowed(provider):
             raise InvalidParameter(f"the ciphers of the {provider.name} are not allowed", where="key",
                                    remedy="allow them in the security section of the configuration")
-        key = rsa.generate_private_key(65537, self._bits(provider))
+        key = self._generate(self._bits(provider))
         if self._directory is None:
             self._keys[provider] = key
             return key
