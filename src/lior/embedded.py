@@ -37,9 +37,11 @@ async def start(
     cache_bytes: int = 64 << 20,
     low_disk_bytes: int = 64 << 20,
     create: bool = True,
+    record: str = "all",
 ) -> EmbeddedBackend:
     """Open the data directory (or ":memory:") and bring its queue manager up on the running loop.
-    Without `create`, a directory that holds no store is an error."""
+    Without `create`, a directory that holds no store is an error. `record` says what is written down of the fates of
+    messages: "all", "failures" or "off"."""
     return await open_local(
         data,
         describe=describe,
@@ -48,6 +50,7 @@ async def start(
         cache_bytes=cache_bytes,
         low_disk_bytes=low_disk_bytes,
         create=create,
+        record=record,
     )
 
 

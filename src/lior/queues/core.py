@@ -23,6 +23,7 @@ from lior.queues.queue import ContentCache, Queue
 from lior.queues.waiting import Waits
 
 if TYPE_CHECKING:
+    from lior.queues.fates import Fates
     from lior.queues.transaction import Transaction
 
 
@@ -84,6 +85,7 @@ class Core:
         self.wake: Callable[[], None] = _nothing  # the engine's: something is pending or due
         self.on_many: Callable[[], None] = _nothing  # the engine's: again MANY more changes are pending
         self.listeners: list[Callable[[Event], None]] = []
+        self.fates: Fates | None = None  # who records what becomes of messages
 
     # Changes
 
@@ -208,6 +210,8 @@ class Core:
 
     def dropped(self, message: Message, where: str, why: str) -> None:
         self.emit(MessageDropped(message, where, why))
+        if self.fates is not None:
+            self.fates.dropped(message, where, why)
 
 
 def _nothing() -> None:

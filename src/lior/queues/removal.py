@@ -106,6 +106,8 @@ class Removal:
         queue = position.queue
         queue.delete(position)
         self._core.count_bytes(queue, -position.size)
+        if self._core.fates is not None:
+            self._core.fates.removed(position, reason)
         if self._core.listeners:
             self._core.emit(MessageDeleted(queue, position.message, reason))
         self.after_removal(queue)

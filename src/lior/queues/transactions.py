@@ -185,6 +185,8 @@ class Transactions:
     def _give_back(self, change: Change, transaction: Transaction, position: Position) -> None:
         position.abort_count += 1
         change.otherwise(self._uncount_abort, position)
+        if self._core.fates is not None:
+            change.then(self._core.fates.given_back, position)
         poison = self._moving.poison_target(position) if position.state is State.LOCKED else None
         if poison is not None:
             self._moving.stage(change, position, poison)

@@ -16,6 +16,7 @@ from lior.queues.change import Change
 from lior.queues.manager import QueueManager
 from lior.queues.ports import PutMessage, Store, TransactionOutcomes
 from lior.server.committer import MAX_BATCH_BYTES, MAX_BATCH_CHANGES, Batch, Committer, WritableStore, rolled_back
+from lior.store.search import Step, Wanted
 
 log = logging.getLogger("lior.engine")
 
@@ -46,6 +47,8 @@ class EngineStore(Store, WritableStore, Protocol):
 
     def compact(self) -> int: ...
 
+    def search(self, wanted: Wanted) -> Iterator[Step]: ...
+
 
 class Engine:
     """Owns the manager. Everything here runs on the loop; only the committer's thread does not."""
@@ -74,6 +77,7 @@ class Engine:
         self._quiet: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._finished = False
+        self.at_end: list[Callable[[], None]] = []  # called before the store is closed
         manager.core.wake = self._wake
         manager.core.on_many = self._look_at_the_crowd
 
@@ -122,6 +126,8 @@ class Engine:
             if timer is not None:
                 timer.cancel()
         self._committer.stop()
+        for end in self.at_end:
+            end()
         self._store.close()
         core = self.manager.core
         closed = StoreUnusable("the queue manager is closed", remedy="open it again")

@@ -30,8 +30,10 @@ from lior.queues.reading import Reading
 from lior.security import Caller, SecurityDescriptor
 from lior.server import figures
 from lior.server.engine import Engine, EngineStore, FutureReply
+from lior.server.fates import ALL, keep_record, recorder
 from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
 from lior.server.transfer_security import install
+from lior.store.fates import DAYS, MOST_ROWS
 from lior.store.memory import MemoryStore
 from lior.store.sqlite import SqliteStore
 
@@ -341,10 +343,13 @@ async def open_local(
     low_disk_bytes: int = 64 << 20,
     create: bool = True,
     addresses: Iterable[str] | None = None,
+    record: str = ALL,
+    record_rows: int = MOST_ROWS,
+    record_days: float = DAYS,
 ) -> LocalBackend[Info]:
     """Open the data directory (or ":memory:") and bring its queue manager up on the running loop.
     Without `create`, a directory that holds no store is an error. `addresses` are the queue manager's own; None
-    for all that the computer has."""
+    for all that the computer has. `record` says what is written down of the fates of messages, and for how long."""
     store: EngineStore = MemoryStore() if data == MEMORY else SqliteStore(Path(data), create=create)
     try:
         ids = RandomIds()
@@ -355,6 +360,8 @@ async def open_local(
             properties, local_names(properties, addresses), store, SystemClock(), ids, cache_bytes=cache_bytes
         )
         engine = Engine(manager, store, low_disk_bytes=low_disk_bytes)
+        directory = None if data == MEMORY else Path(data)
+        keep_record(engine, recorder(record, directory, manager.core.clock, most_rows=record_rows, days=record_days))
         install(manager, None if data == MEMORY else data)
     except BaseException:
         store.close()
