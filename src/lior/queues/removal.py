@@ -243,6 +243,8 @@ class Removal:
             self._follow(change, queue, message, reason)
         if message.transaction is not None and (queue is None or not wants_final_acknowledgement(message)):
             self._stage_final_acknowledgement(change, queue, message, reason, limited=True)
+        if self._core.fates is not None:
+            change.then(self._core.fates.refused, queue, message, reason)
         if self._core.listeners and queue is not None:
             change.then(self._core.emit, MessageDeleted(queue, message, reason))
 

@@ -28,7 +28,6 @@ from lior.queues.ports import (
 from lior.store.plan import INT64, not_as_expected
 from lior.store.record import decode, encode
 from lior.store.search import Place, Step, Wanted
-from lior.store.search import Place, Step, Wanted
 
 
 class _Row(NamedTuple):
@@ -81,18 +80,6 @@ class MemoryStore:
             self._check()
             rows = sorted(item for item in self._messages.get(queue_id, {}).items() if item[0] > after_lookup_id)
         return [_stored(lookup_id, row) for lookup_id, row in rows[:max(limit, 0)]]
-
-    def search(self, wanted: Wanted) -> Iterator[Step]:
-        """As SqliteStore's, one queue a step."""
-        with self._access:
-            self._check()
-            queues = list(self._messages)
-        for number, queue_id in enumerate(queues, start=1):
-            with self._access:
-                rows = list(self._messages.get(queue_id, {}).items())
-            stored = (_stored(lookup_id, row) for lookup_id, row in rows)
-            found = [Place(queue_id, each) for each in stored if wanted.is_about(each.message)]
-            yield Step(number, len(queues), found)
 
     def search(self, wanted: Wanted) -> Iterator[Step]:
         """As SqliteStore's, one queue a step."""

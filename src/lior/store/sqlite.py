@@ -28,7 +28,6 @@ from lior.store.plan import EXPECT, GUARD, Plan, not_as_expected
 from lior.store.record import decode
 from lior.store.schema import queue_check, row_check, state_check
 from lior.store.search import Step, Wanted, search
-from lior.store.search import Step, Wanted, search
 
 CHECKPOINT_BYTES: Final = 16 << 20  # of log: past this the writer copies it into the file when it gets to `maintain`
 IDLE_CHECKPOINT_BYTES: Final = 1 << 20  # of log: enough to use an idle moment for it
@@ -135,11 +134,6 @@ class SqliteStore:
         except READ_ERRORS as error:
             raise self._failure(error) from error
         return [self._stored(queue_id, *row) for row in rows]
-
-    def search(self, wanted: Wanted) -> Iterator[Step]:
-        """Through everything, in steps; for any thread, on a connection of its own."""
-        self._check()
-        return search(self.path, wanted)
 
     def search(self, wanted: Wanted) -> Iterator[Step]:
         """Through everything, in steps; for any thread, on a connection of its own."""
