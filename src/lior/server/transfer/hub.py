@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
+from uuid import UUID
 
 from lior.errors import LiorError
+from lior.names.grammar import folded_host
 from lior.protocols.binary.session import Session
+from lior.queues.change import Change
 from lior.queues.events import (
     ConnectivityChanged,
     Event,
@@ -30,7 +33,6 @@ from lior.server.transfer.link import Hop, Link
 from lior.server.transfer.order_acks import OrderAcks
 from lior.server.transfer.packets import Packets
 from lior.server.transfer.pinger import Pinger
-from lior.server.transfer.routes import Routes
 from lior.server.transfer.settings import TransferSettings
 from lior.server.transfer_security import Guard, SecurityFiles
 from lior.wire.packet_format_names import guid_of
@@ -52,7 +54,9 @@ class Transfer:
         self.clock = self.manager.core.clock
         self.own = self.manager.core.properties.identifier.bytes_le
         self.guard = guard or Guard(self.manager, SecurityFiles(None))
-        self.routes = Routes(settings.routes, settings.peer_port)
+        self.peers = self.manager.core.peers
+        self.peers.configure(settings.routes)
+        self.manager.tracing.configure({UUID(guid): name for guid, name in settings.trace_queues.items()})
         self.packets = Packets(self)
         self.departures = Departures(self)
         self.incoming = Incoming(self)
@@ -147,7 +151,7 @@ class Transfer:
 
     def next_hop(self, queue: OutgoingQueue) -> tuple[str, int]:
         """Where the queue's messages go next: its host, or what a route says (QB-199, QB-216)."""
-        return self.routes.next_hop(queue.destination)
+        return split_host(self.manager.routing.next_hop(queue.destination), self.settings.peer_port)
 
     def _state_changed(self, queue: OutgoingQueue) -> None:
         link = self._by_queue.get(queue.queue_id)
@@ -231,7 +235,7 @@ class Transfer:
         log.info("session open", extra={"fields": {
             "peer": connection.address, "queue_manager": str(guid_of(connection.session.remote)),
             "accepted": connection.accepted}})
-        self.routes.learn(guid_of(connection.session.remote), connection.address)
+        self._learn(connection)
         if connection.link is not None:
             connection.link.established(connection)
             return
@@ -239,6 +243,13 @@ class Transfer:
             if link.connection is None and link.host == connection.address and link.has_work:
                 link.adopt(connection)
                 return
+
+    def _learn(self, connection: Connection) -> None:
+        """Where a queue manager is that names its queues by GUID."""
+        change = Change()
+        self.peers.learn(change, guid_of(connection.session.remote), connection.address)
+        if change.operations:
+            self.manager.core.submit(change)
 
     def closed(self, connection: Connection, tokens: list[Position | None]) -> None:
         self.connections.discard(connection)
@@ -296,3 +307,14 @@ class Transfer:
             }
             for c in self.connections
         ]
+
+
+def split_host(text: str, port: int) -> tuple[str, int]:
+    """host, host:port, [v6]:port or v6 alone."""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return folded_host(host), int(rest[1:]) if rest.startswith(":") else port
+    if text.count(":") == 1:
+        host, _, number = text.partition(":")
+        return folded_host(host), int(number)
+    return folded_host(text), port

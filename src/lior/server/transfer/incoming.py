@@ -25,7 +25,7 @@ from lior.queues.definition import QueueType
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
 from lior.queues.sending import EnqueueStatus
-from lior.wire.headers import DM_SHIFT, HOPS_MASK, MAX_HOPS, NULL_GUID_BYTES, TR
+from lior.wire.headers import DM_SHIFT, NULL_GUID_BYTES, TR
 from lior.wire.message_packet import from_user_message
 from lior.wire.order_packets import FinalAck, OrderAck, recognise
 from lior.wire.packet_format_names import Hosts, format_name, guid_of
@@ -43,6 +43,7 @@ NACK: Final = MessageClass
 STATUS_CLASS: Final = {
     EnqueueStatus.QUEUE_QUOTA: NACK.NACK_Q_EXCEED_QUOTA,
     EnqueueStatus.TIMED_OUT: NACK.NACK_REACH_QUEUE_TIMEOUT,
+    EnqueueStatus.HOP_COUNT: NACK.NACK_HOP_COUNT_EXCEEDED,
 }
 
 
@@ -209,8 +210,8 @@ class Incoming:
     # Elsewhere, nowhere
 
     def _nowhere(self, change: Change, connection: Connection, user_message: UserMessage) -> None:
-        """No such queue (QB-156). There is no stream to keep a position in: each message is acknowledged as it comes, so
-        that its sender goes on (QB-151)."""
+        """No such queue (QB-156). There is no stream to keep a position in: each message is acknowledged as it comes,
+        so that its sender goes on (QB-151)."""
         message = self._message(user_message)
         if message.transaction is not None:
             self._hub.order_acks.rejected(change, message, connection)
@@ -219,9 +220,6 @@ class Incoming:
     def _pass_on(self, change: Change, user_message: UserMessage, name: SingleName) -> None:
         """For somebody else: into the outgoing queue that leads there (QB-155, QB-159, QB-170)."""
         message = from_user_message(user_message, queue_manager=self._manager.core.properties.identifier)
-        if (user_message.user.flags & HOPS_MASK) >= MAX_HOPS:
-            self._refuse(change, None, message, NACK.NACK_HOP_COUNT_EXCEEDED)
-            return
         message.destination_queue = str(name)
         status = self._manager.transit(change, message, name)
         if status is EnqueueStatus.QUEUE_MANAGER_QUOTA:
@@ -248,11 +246,9 @@ class Incoming:
             return Target()
         address = user_message.user.queue_manager_address
         local = self._manager.core.local
-        if isinstance(name, DirectName):
-            if not local.designates_me(name):
-                return Target(elsewhere=name) if self._hub.routes.has_route(name) else Target()
-        elif address not in (NULL_GUID_BYTES, self._hub.own):
-            return Target(elsewhere=name) if self._hub.routes.knows(guid_of(address)) else Target()
+        mine = local.designates_me(name) if isinstance(name, DirectName) else address in (NULL_GUID_BYTES, self._hub.own)
+        if not mine:
+            return Target(elsewhere=name) if self._manager.routing.is_on_the_way(name) else Target()
         queue = self._manager.routing.find(name)
         if queue is None or isinstance(queue, OutgoingQueue) or not _takes_remote(queue, name):
             return Target()

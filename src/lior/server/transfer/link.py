@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from lior.errors import LiorError
+from lior.names import MachineName, PrivateName, SingleName
 from lior.queues.change import Change
 from lior.queues.outgoing import ConnectionHistoryEntry, ConnectionStatus, OutgoingQueue, OutgoingState
 from lior.queues.position import Position
@@ -68,8 +69,13 @@ class Link:
     @property
     def expected(self) -> UUID | None:
         """Whom the names of all queues here mean; None for direct names, which mean whoever is at that address."""
-        meant = {self._hub.routes.expected(self.host, d.queue.destination) for d in self.departures.values()}
+        meant = {self._meant(departure.queue.destination) for departure in self.departures.values()}
         return meant.pop() if len(meant) == 1 else None
+
+    def _meant(self, name: SingleName) -> UUID | None:
+        if isinstance(name, PrivateName | MachineName) and not self._hub.peers.is_configured(name.guid):
+            return name.guid
+        return None  # a direct name, or a route: whoever is there
 
     @property
     def is_open(self) -> bool:
@@ -110,6 +116,8 @@ class Link:
             if packet:
                 recoverable = position.message.delivery_guarantee != 0
                 out.append(session.send(packet, position, recoverable, now))
+                if position.message.tracing_requested:
+                    self._report(position, connection.address)
         if out:
             connection.messages_sent += len(out)
             connection.write(out)
@@ -142,6 +150,13 @@ class Link:
             hub.departures.in_flight.add(position.lookup_id)
             departure.sent(position)
         return packet
+
+    def _report(self, position: Position, next_hop: str) -> None:
+        """3.1.7.1.7: who asked to be told of each step is told."""
+        change = Change()
+        self._hub.manager.tracing.sent(change, position.message, self._hub.clock.wall(), next_hop)
+        if change.operations or change.has_steps:
+            self._hub.manager.core.submit(change)
 
     def _refuse(self, position: Position, error: LiorError) -> None:
         """It can never be sent (3.1.7.1.5.1): to the dead letters, and never in clear text."""

@@ -110,7 +110,7 @@ class OrderAcks:
         if connection is not None and connection.session.remote == info.sender.bytes_le:
             change.then(connection.send_control, to_packet(message))
             self.sent += 1
-        elif self._hub.routes.knows(info.sender):  # behind a router
+        elif self._hub.peers.host_of(info.sender) is not None:  # behind a router
             manager.sending.stage_own(change, message.destination_queue, message)
             self.sent += 1
         if change.operations or change.has_steps:
