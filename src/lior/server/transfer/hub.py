@@ -54,6 +54,8 @@ class Transfer:
         self.clock = self.manager.core.clock
         self.own = self.manager.core.properties.identifier.bytes_le
         self.guard = guard or Guard(self.manager, SecurityFiles(None))
+        history = self.manager.message_history
+        history.capacity, history.maximum_age = settings.session.id_history_size, settings.session.id_history_age
         self.peers = self.manager.core.peers
         self.peers.configure(settings.routes)
         self.manager.tracing.configure({UUID(guid): name for guid, name in settings.trace_queues.items()})

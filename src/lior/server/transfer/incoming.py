@@ -112,7 +112,7 @@ class Incoming:
         key = b""
         if user_message.transaction is None:
             key = key_of(user_message)
-            if key in keys or self._manager.message_history.seen(key, now):
+            if key in keys or self._is_duplicate(key, now):
                 self.duplicates += 1
                 return
         target = self._target(user_message)
@@ -129,6 +129,14 @@ class Incoming:
         else:
             self._manager.message_history.record_volatile((key,), now)
 
+    def _is_duplicate(self, key: bytes, now: float) -> bool:
+        history = self._manager.message_history
+        if not history.seen(key, now):
+            return False
+        if not history.settled(key):  # over another session, and not on disk yet
+            raise NotStored("the first copy of the message is being stored", where="duplicate")
+        return True
+
     # Acknowledgements of streams
 
     def _control(
@@ -143,7 +151,7 @@ class Incoming:
                 change.then(self._hub.ordered, queue)
         elif isinstance(control, FinalAck):
             key = key_of(user_message)
-            if key not in keys and not self._manager.message_history.seen(key, now):
+            if key not in keys and not self._is_duplicate(key, now):
                 keys[key] = None
                 self._manager.outgoing_streams.final_acked(
                     change, guid_of(control.source_guid), control.message_id, control.message_class)
@@ -246,8 +254,8 @@ class Incoming:
             return Target()
         address = user_message.user.queue_manager_address
         local = self._manager.core.local
-        mine = local.designates_me(name) if isinstance(name, DirectName) else address in (NULL_GUID_BYTES, self._hub.own)
-        if not mine:
+        direct = isinstance(name, DirectName)
+        if not (local.designates_me(name) if direct else address in (NULL_GUID_BYTES, self._hub.own)):
             return Target(elsewhere=name) if self._manager.routing.is_on_the_way(name) else Target()
         queue = self._manager.routing.find(name)
         if queue is None or isinstance(queue, OutgoingQueue) or not _takes_remote(queue, name):
