@@ -20,6 +20,7 @@ from lior.queues.outgoing import IncomingTransactionalTransferInfo, OutgoingQueu
 from lior.queues.peers import PeerDirectory
 from lior.queues.ports import LOOKUP_IDS, Ids, Store
 from lior.queues.queue import ContentCache, Queue
+from lior.queues.traffic import Traffic
 from lior.queues.waiting import Waits
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Core:
         self.wake: Callable[[], None] = _nothing  # the engine's: something is pending or due
         self.on_many: Callable[[], None] = _nothing  # the engine's: again MANY more changes are pending
         self.listeners: list[Callable[[Event], None]] = []
+        self.message_listeners: list[Callable[[Event], None]] = []  # those of them who hear of each message
+        self.traffic = Traffic()
         self.fates: Fates | None = None  # who records what becomes of messages
 
     # Changes
@@ -208,7 +211,16 @@ class Core:
             except Exception:
                 log.exception("a listener failed at %s", type(event).__name__)
 
+    def emit_message(self, event: Event) -> None:
+        """As `emit`, for what comes with every message: nobody makes the event unless somebody listens."""
+        for listener in self.message_listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed at %s", type(event).__name__)
+
     def dropped(self, message: Message, where: str, why: str) -> None:
+        self.traffic.dropped += 1
         self.emit(MessageDropped(message, where, why))
         if self.fates is not None:
             self.fates.dropped(message, where, why)

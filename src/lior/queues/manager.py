@@ -142,8 +142,11 @@ class QueueManager:
                 f"the queue manager is {self.state.value}", remedy="start it, or wait until it is ready"
             )
 
-    def subscribe(self, listener: Callable[[Event], None]) -> None:
+    def subscribe(self, listener: Callable[[Event], None], *, messages: bool = True) -> None:
+        """Without `messages`, not of each message that becomes available or leaves a local queue."""
         self.core.listeners.append(listener)
+        if messages:
+            self.core.message_listeners.append(listener)
 
     # The engine's side
 

@@ -290,8 +290,11 @@ class OutgoingStreams:
         for position in waiting:
             self.finals.moving.discard(position.lookup_id)
             stream.queue.delete(position)
-            if self._core.listeners:
-                self._core.emit(MessageDeleted(stream.queue, position.message, MessageClass.ACK_REACH_QUEUE))
+            if self._core.fates is not None:
+                self._core.fates.delivered(position)
+            self._core.traffic.left(MessageClass.ACK_REACH_QUEUE)
+            if self._core.message_listeners:
+                self._core.emit_message(MessageDeleted(stream.queue, position.message, MessageClass.ACK_REACH_QUEUE))
         self.refresh(stream.queue)
 
     def _not_acked(

@@ -106,10 +106,11 @@ class Removal:
         queue = position.queue
         queue.delete(position)
         self._core.count_bytes(queue, -position.size)
+        self._core.traffic.left(reason)
         if self._core.fates is not None:
             self._core.fates.removed(position, reason)
-        if self._core.listeners:
-            self._core.emit(MessageDeleted(queue, position.message, reason))
+        if self._core.message_listeners:
+            self._core.emit_message(MessageDeleted(queue, position.message, reason))
         self.after_removal(queue)
 
     def release_from(self, owner: object, position: Position) -> None:
@@ -245,8 +246,9 @@ class Removal:
             self._stage_final_acknowledgement(change, queue, message, reason, limited=True)
         if self._core.fates is not None:
             change.then(self._core.fates.refused, queue, message, reason)
-        if self._core.listeners and queue is not None:
-            change.then(self._core.emit, MessageDeleted(queue, message, reason))
+        change.then(self._core.traffic.left, reason)
+        if self._core.message_listeners and queue is not None:
+            change.then(self._core.emit_message, MessageDeleted(queue, message, reason))
 
     # Expiry, purge
 

@@ -74,6 +74,7 @@ class Sending:
         self._stamp(change, message)
         self._stage_send(change, queue, descriptor, message, transaction)
         change.answer(reply, message.identifier)
+        core.traffic.sent += 1
         core.submit(change)
 
     def _send_to_all(
@@ -95,6 +96,7 @@ class Sending:
             self._reserve(queue, -size)
             self._stage_send(change, queue, child, message.copy(), transaction)
         change.answer(reply, message.identifier)
+        self._core.traffic.sent += 1
         self._core.submit(change)
 
     def _reserve(self, queue: Queue, size: int) -> None:
@@ -296,6 +298,9 @@ class Sending:
         queue.uncommitted_bytes -= position.size
         queue.total_bytes += position.size
         self._core.staged_bytes -= position.size
+        traffic = self._core.traffic
+        traffic.arrived += 1
+        traffic.arrived_bytes += position.size
         position.step(Step.PUBLISH)
         if position.expires:
             self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
@@ -316,11 +321,11 @@ class Sending:
         queue.publish(position)
         if queue.waiters:
             self.offer(position)
-        if self._core.listeners:
-            if isinstance(queue, OutgoingQueue):
+        if isinstance(queue, OutgoingQueue):
+            if self._core.listeners:
                 self._core.emit(MessageAwaitsTransfer(queue))
-            else:
-                self._core.emit(MessageAvailable(queue, position.lookup_id))
+        elif self._core.message_listeners:
+            self._core.emit_message(MessageAvailable(queue, position.lookup_id))
 
     # Messages of the queue manager's own
 

@@ -77,7 +77,7 @@ class Transfer:
 
     async def start(self) -> None:
         """Listen, then send what waits ([MS-MQQB] 3.1.4.1). The queues are loaded already."""
-        self.manager.subscribe(self._on_event)
+        self.manager.subscribe(self._on_event, messages=False)
         if self.settings.port:
             for address in self.settings.addresses:
                 await self._listen(address)
