@@ -33,7 +33,7 @@ q260ADGJFVf6JMAz5OeLVemD6TrQcwIgWuhSusoEl+m9l11pSaLqJdTEVDEbLG4r
 """
 CLASSES = {0, 0x8004, 0x8006, 0x8007, 0x800B}
 POLICY = SecurityPolicy(allow_md5=True, allow_rc2=True, allow_rc4=True, allow_40_bit_keys=True,
-                        minimum_signature_bits=1, check_certificate_dates=False)
+                        minimum_signature_bits=512, check_certificate_dates=False)
 SIGNER = Sid.parse("S-1-5-21-1-2-3-1001")
 
 

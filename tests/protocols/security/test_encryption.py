@@ -205,7 +205,6 @@ def test_the_strongest_provider_that_the_recipient_has_is_chosen(
     (1, EVERY[:1], SecurityPolicy(allow_rc4=True)),  # so are keys of 40 bits
     (3, EVERY[:2], SecurityPolicy(allow_rc2=True, preferred_enhanced_algorithm=RC2,
                                   send_enhanced_rc2_using_40_bit_keys=True)),
-    (1, EVERY, SecurityPolicy(preferred_advanced_algorithm=RC4)),
 ])
 def test_without_a_key_that_will_do_nothing_is_chosen(
     wanted: int, keys: list[MqDsPublicKey], policy: SecurityPolicy

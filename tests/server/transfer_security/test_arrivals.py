@@ -394,7 +394,7 @@ def test_decisions_do_not_pile_up() -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(user_messages(), st.sampled_from([SecurityPolicy(), SecurityPolicy(
-    allow_md5=True, allow_rc2=True, allow_rc4=True, allow_40_bit_keys=True, minimum_signature_bits=1)]))
+    allow_md5=True, allow_rc2=True, allow_rc4=True, allow_40_bit_keys=True, minimum_signature_bits=512)]))
 def test_any_packet_ends_in_one_of_the_classes(packet: UserMessage, policy: SecurityPolicy) -> None:
     desk = Desk(policy=policy)
     desk.register()

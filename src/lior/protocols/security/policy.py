@@ -1,14 +1,17 @@
 """What this queue manager accepts and prefers; everything old is off until it is switched on."""
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
+from lior.errors import BadConfiguration
 from lior.message import EncryptionAlgorithm, HashAlgorithm
 from lior.protocols.security.signing import SignatureOrder
-from lior.wire.digests import DEFAULT_FORM, DigestForm
+from lior.wire.digests import AbsentConnector, DigestForm, QueueNameForm
 
 AES: Final = frozenset(
     {EncryptionAlgorithm.AES_128.value, EncryptionAlgorithm.AES_192.value, EncryptionAlgorithm.AES_256.value})
+
+OLD: Final = frozenset({EncryptionAlgorithm.RC2.value, EncryptionAlgorithm.RC4.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,33 @@ class SecurityPolicy:
     symmetric_key_lifetime: float = 600.0  # seconds
     certificate_lifetime: float = 1200.0
 
-    # What only a message of Windows can settle
-    digest_form: DigestForm = field(default=DEFAULT_FORM)
-    signature_order: SignatureOrder = SignatureOrder.LITTLE
+    # What only a message of Windows can settle: see DigestForm and in_wire_order
+    signature_byte_order: str = "little"  # or "big"
+    signed_queue_names: str = "packet"  # or "text"
+    signed_absent_connector: str = "zeros"  # or "omitted"
+    signed_label_nul: bool = True
+    signed_text_nul: bool = False
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise BadConfiguration(f"{name} is {value}", where="message security",
+                                       remedy=f"it is from {low} to {high}")
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                known = ", ".join(hex(choice) if isinstance(choice, int) else choice for choice in sorted(choices))
+                raise BadConfiguration(f"{name} is {value}", where="message security", remedy=f"it is one of {known}")
+
+    @property
+    def digest_form(self) -> DigestForm:
+        return DigestForm(self.signed_label_nul, QueueNameForm(self.signed_queue_names), self.signed_text_nul,
+                          AbsentConnector(self.signed_absent_connector))
+
+    @property
+    def signature_order(self) -> SignatureOrder:
+        return SignatureOrder(self.signature_byte_order)
 
     @property
     def allowed_hashes(self) -> frozenset[int]:
@@ -65,5 +92,16 @@ class SecurityPolicy:
             ciphers.add(EncryptionAlgorithm.RC4.value)
         return frozenset(ciphers)
 
+
+_KEY_BITS: Final = (1024, 8192)
+_RANGES: Final[dict[str, tuple[float, float]]] = {
+    "minimum_signature_bits": (512, 8192), "advanced_key_bits": _KEY_BITS, "enhanced_key_bits": _KEY_BITS,
+    "base_key_bits": _KEY_BITS, "receive_key_cache_size": (1, 1 << 20), "send_key_cache_size": (1, 1 << 20),
+    "certificate_cache_size": (1, 1 << 20), "symmetric_key_lifetime": (0, 43200), "certificate_lifetime": (0, 86400)}
+_CHOICES: Final[dict[str, frozenset[Any]]] = {
+    "preferred_advanced_algorithm": AES, "preferred_enhanced_algorithm": OLD, "preferred_base_algorithm": OLD,
+    "signature_byte_order": frozenset(order.value for order in SignatureOrder),
+    "signed_queue_names": frozenset(form.value for form in QueueNameForm),
+    "signed_absent_connector": frozenset(form.value for form in AbsentConnector)}
 
 DEFAULT_POLICY: Final = SecurityPolicy()

@@ -92,6 +92,7 @@ class Guard:
         self._policy = policy
         self._wall = wall
         self._entropy = entropy
+        self._form, self._order = policy.digest_form, policy.signature_order
         self._allowed_hashes = policy.allowed_hashes
         self._allowed_ciphers = policy.allowed_ciphers
         self._open: dict[int, QueueProperties] = {}  # queues that take plain messages of anybody
@@ -159,7 +160,7 @@ class Guard:
             return Checked(BAD_SIGNATURE, "the certificate is not registered for the sender, or is not usable")
         certificate, caller = found
         level = verified_level(message, body, certificate.key, allowed=self._allowed_hashes,
-                               form=self._policy.digest_form, order=self._policy.signature_order)
+                               form=self._form, order=self._order)
         if not level:
             return Checked(BAD_SIGNATURE, "the signature does not fit the message")
         if caller is ANONYMOUS_CALLER:
@@ -295,7 +296,7 @@ class Guard:
             raise error_from_code(HRESULTS["MQ_ERROR_CERTIFICATE_NOT_PROVIDED"], "no certificate to sign with",
                                   where="signature", remedy="send with sign=, see docs/message-security.md")
         if not verified_level(packet, packet.body, certificate.key, allowed=ACCEPTED_HASHES | WEAK_HASHES,
-                              form=self._policy.digest_form, order=self._policy.signature_order):
+                              form=self._form, order=self._order):
             raise error_from_code(HRESULTS["MQ_ERROR_FAIL_VERIFY_SIGNATURE_EX"],
                                   "the message is not what its sender signed", where="signature",
                                   remedy="send it again: a message that was changed has to be signed anew")
