@@ -20,6 +20,7 @@ from lior.cli import (
     serve,
     storage,
     top,
+    trace,
     trigger,
 )
 from lior.cli.output import DONE, FAILED, INTERRUPTED, NO_MESSAGE, show_error
@@ -88,7 +89,8 @@ def cli() -> None:
 for command in (
     serve.serve, queue.queue, messages.send, receiving.receive, receiving.peek, receiving.browse, messages.move,
     receiving.journal, deadletter.dead_letter, operation.outgoing, operation.transaction, operation.security,
-    operation.stats, top.top, operation.set_, storage.doctor, storage.backup, storage.restore, operation.compact,
+    operation.stats, top.top, trace.trace, operation.set_, storage.doctor, storage.backup, storage.restore,
+    operation.compact,
     security_files.certificate, security_files.key, trigger.trigger, explain.name, explain.error,
     explain.completion,
 ):  # fmt: skip

@@ -20,6 +20,7 @@ from lior.client.backend import Backend, QueueInfo
 from lior.client.formatters import Formatter
 from lior.client.message import ReceivedMessage, build, received
 from lior.client.signing import Identity, canonical
+from lior.client.trace import TraceEntry
 from lior.errors import (
     IllegalFormatName,
     IllegalPropertyValue,
@@ -300,6 +301,20 @@ class QueueManager(Closing):
                 remedy="see: lior transaction list",
             )
         await (self.backend.commit(transaction) if commit else self.backend.abort(transaction))
+
+    async def trace(
+        self,
+        message_id: str | ObjectId = "",
+        *,
+        label: str = "",
+        correlation_id: str | bytes | ObjectId = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[TraceEntry]:
+        """Where a message is now and what became of it, in time order; or the newest messages with a label or a
+        correlation id, one after the other. Nothing known: an empty list. docs/trace.md."""
+        correlation = correlation_id.hex() if isinstance(correlation_id, bytes) else str(correlation_id)
+        found = await self.backend.trace(str(message_id), label, correlation, progress)
+        return [TraceEntry(**entry) for entry in found]
 
     async def backup(self, path: str) -> None:
         await self.backend.backup(path)

@@ -5,7 +5,7 @@ Calls run on the loop; each returns an awaitable or raises. A handle is whatever
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
@@ -117,6 +117,17 @@ class Backend(Protocol):
 
     def transactions(self) -> Awaitable[list[dict[str, Any]]]:
         """Open and prepared transactions, for who must decide what is in doubt."""
+        ...
+
+    def trace(
+        self,
+        message_id: str = "",
+        label: str = "",
+        correlation_id: str = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Awaitable[list[dict[str, Any]]]:
+        """What is known of a message, or of those with a label or correlation id: fields of TraceEntry. `progress` gets
+        how much of how much was looked at, where that can be told."""
         ...
 
     def backup(self, path: str) -> Awaitable[None]: ...

@@ -7,7 +7,7 @@ transactions) ended with it, and says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -193,6 +193,18 @@ class RemoteBackend:
 
     async def transactions(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = await self._call("transactions")
+        return found
+
+    async def trace(
+        self,
+        message_id: str = "",
+        label: str = "",
+        correlation_id: str = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[dict[str, Any]]:
+        """How far the search is stays with the server."""
+        found: list[dict[str, Any]] = await self._call("trace", message_id=message_id, label=label,
+                                                       correlation_id=correlation_id)  # fmt: skip
         return found
 
     # Queues

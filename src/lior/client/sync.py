@@ -21,6 +21,7 @@ from lior.client import aio
 from lior.client.backend import QueueInfo
 from lior.client.formatters import Formatter
 from lior.client.message import ReceivedMessage
+from lior.client.trace import TraceEntry
 from lior.errors import ServiceNotAvailable, Timeout
 from lior.message import Message, ObjectId
 from lior.security import SecurityDescriptor, SecurityInformation
@@ -309,6 +310,18 @@ class QueueManager(Closing):
 
     def decide(self, transaction: UUID, *, commit: bool) -> None:
         self._call(self.aio.decide, transaction, commit=commit)
+
+    def trace(
+        self,
+        message_id: str | ObjectId = "",
+        *,
+        label: str = "",
+        correlation_id: str | bytes | ObjectId = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[TraceEntry]:
+        return self._call(
+            self.aio.trace, message_id, label=label, correlation_id=correlation_id, progress=progress
+        )
 
     def backup(self, path: str) -> None:
         self._call(self.aio.backup, path)

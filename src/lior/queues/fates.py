@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Protocol
 
-from lior.message import Message
+from lior.message import Message, ObjectId
 from lior.queues.position import Position
 from lior.queues.queue import Queue
 
@@ -63,6 +63,6 @@ class Fates(Protocol):
         """Its stream was acknowledged up to here; what became of it there is yet to be told."""
         ...
 
-    def confirmed(self, queue: Queue, message: Message, reason: int) -> None:
-        """The final acknowledgement came: received, or what failed."""
+    def confirmed(self, identifier: ObjectId, reason: int) -> None:
+        """Its final acknowledgement came: received, or what failed. Or none came in time."""
         ...

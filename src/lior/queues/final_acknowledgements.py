@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from lior.errors import LiorError
-from lior.message import Message, MessageClass
+from lior.message import Message, MessageClass, ObjectId
 from lior.queues.awaiting import Awaiting, Found
 from lior.queues.by_ordinal import ByOrdinal
 from lior.queues.change import Change
@@ -82,6 +82,7 @@ class FinalAcknowledgements:
             self._removal.take(change, position)
             change.operations.append(DeleteMessage(queue.queue_id, lookup_id))
             self._stage_copies(change, queue, position.message, message_class)
+            self._tell(change, position.message.identifier, message_class)
             change.either(self._removal.deleted, self._not_deleted, position, message_class)
 
     def _not_deleted(self, position: Position, message_class: int) -> None:
@@ -96,6 +97,7 @@ class FinalAcknowledgements:
         change.operations.append(DeleteMessage(position.queue.queue_id, lookup_id))
         change.operations.append(DeleteMessage(self._awaiting.queue.queue_id, lookup_id))
         self._stage_copies(change, position.queue, position.message, message_class)
+        self._tell(change, position.message.identifier, message_class)
         change.either(self._early_done, self._early_failed, position, message_class)
 
     def _early_done(self, position: Position, message_class: int) -> None:
@@ -118,7 +120,12 @@ class FinalAcknowledgements:
             if message is None:
                 return  # damaged: it stays for `lior doctor`
             self._stage_copies(change, self._awaiting.queue, message, message_class)
+        self._tell(change, ObjectId(self._core.properties.identifier, ordinal), message_class)
         self._awaiting.stage_removal(change, ordinal, found)
+
+    def _tell(self, change: Change, identifier: ObjectId | None, message_class: int) -> None:
+        if self._core.fates is not None and identifier is not None:
+            change.then(self._core.fates.confirmed, identifier, message_class)
 
     def unanswered(self, change: Change, position: Position) -> None:
         """The time to be received and the margin are over, and nobody said what became of the message."""

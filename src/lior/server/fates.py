@@ -18,7 +18,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from lior.errors import InvalidParameter
-from lior.message import NULL_GUID, Message, ObjectId
+from lior.message import NULL_CORRELATION_ID, NULL_GUID, Message, ObjectId
 from lior.queues.acknowledgements import POSITIVE
 from lior.queues.core import Clock
 from lior.queues.fates import Fate
@@ -56,6 +56,7 @@ class Recorder:
     def __init__(self, file: FateLog, clock: Clock, *, most_waiting: int = MOST_WAITING) -> None:
         self._file = file
         self._clock = clock
+        self.started = clock.wall()
         self._most_waiting = most_waiting
         self._loop = asyncio.get_running_loop()
         self._rows: list[Any] = []
@@ -113,8 +114,12 @@ class Recorder:
     def delivered(self, position: Position) -> None:
         self._tell(Fate.DELIVERED, position.queue, position.lookup_id, 0, position.message)
 
-    def confirmed(self, queue: Queue, message: Message, reason: int) -> None:
-        self._tell(Fate.CONFIRMED, queue, 0, reason, message)
+    def confirmed(self, identifier: ObjectId, reason: int) -> None:
+        self._rows += (
+            int(Fate.CONFIRMED), self._clock.wall(), None, 0, reason, identifier, "", NULL_CORRELATION_ID, "",
+        )  # fmt: skip
+        if self._resting:
+            self._plan()
 
     def _tell(
         self, fate: Fate, queue: Queue | None, lookup_id: int, reason: int, message: Message, detail: str = ""
@@ -218,9 +223,9 @@ class FailureRecorder(Recorder):
     def delivered(self, position: Position) -> None:
         pass
 
-    def confirmed(self, queue: Queue, message: Message, reason: int) -> None:
+    def confirmed(self, identifier: ObjectId, reason: int) -> None:
         if reason not in POSITIVE:
-            super().confirmed(queue, message, reason)
+            super().confirmed(identifier, reason)
 
 
 def recorder(

@@ -33,6 +33,7 @@ from lior.server.engine import Engine, EngineStore, FutureReply
 from lior.server.fates import ALL, keep_record, recorder
 from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
 from lior.server.transfer_security import install
+from lior.server.whereabouts import Whereabouts, wanted_of
 from lior.store.fates import DAYS, MOST_ROWS
 from lior.store.memory import MemoryStore
 from lior.store.sqlite import SqliteStore
@@ -277,6 +278,16 @@ class LocalBackend(Generic[Info]):
 
     def set_properties(self, changes: Mapping[str, Any]) -> Awaitable[None]:
         return self._call(self.manager.set_manager_properties, dict(changes), self._caller)
+
+    async def trace(
+        self,
+        message_id: str = "",
+        label: str = "",
+        correlation_id: str = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[dict[str, Any]]:
+        wanted = wanted_of(message_id, label, correlation_id)
+        return await Whereabouts(self.engine, self._store, wanted).trace(self._caller, progress)
 
     async def backup(self, path: str) -> None:
         """A consistent copy while messages flow, made by a thread of its own."""

@@ -103,6 +103,7 @@ class Link:
             return
         out: list[bytes] = []
         session, now = connection.session, self._hub.loop.time()
+        fates = self._hub.manager.core.fates
         blocked: set[int] = set()
         while connection.can_send:
             departure = self._next(blocked)
@@ -116,6 +117,8 @@ class Link:
             if packet:
                 recoverable = position.message.delivery_guarantee != 0
                 out.append(session.send(packet, position, recoverable, now))
+                if fates is not None:
+                    fates.handed(position, connection.address)
                 if position.message.tracing_requested:
                     self._report(position, connection.address)
         if out:
