@@ -306,7 +306,7 @@ def test_several_destinations_take_level_5_and_one_takes_1_or_3() -> None:
 # ---- certificates ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("QB-061", "MQ-135")
+@pytest.mark.spec("QB-061")
 @pytest.mark.parametrize("bits", [512, 1024, 2048])
 def test_reads_the_key_and_the_dates_of_a_certificate(bits: int) -> None:
     found = read_certificate(certificate_of(key_of(bits)))

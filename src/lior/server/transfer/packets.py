@@ -11,6 +11,7 @@ from lior.names import PrivateName, parse_format_name
 from lior.queues.position import Position
 from lior.wire.headers import HOPS_MASK
 from lior.wire.message_packet import to_user_message
+from lior.wire.packet_format_names import guid_of
 from lior.wire.user_message import rejoin
 
 if TYPE_CHECKING:
@@ -39,9 +40,12 @@ class Packets:
         return user_message.encode()
 
     def _recipient(self, message: Message, connection: Connection | None) -> UUID:
-        """The queue manager whose key encrypts: the destination's, not the next hop's (QB-190)."""
+        """The queue manager whose key encrypts: the destination's, not the next hop's (QB-190). A direct name does not
+        say which that is; then it is the one at the other end, for a guard that encrypts for direct names at all."""
         name = parse_format_name(message.destination_queue)
-        return name.guid if isinstance(name, PrivateName) else NULL_GUID
+        if isinstance(name, PrivateName):
+            return name.guid
+        return NULL_GUID if connection is None else guid_of(connection.session.remote)
 
     def reason_of(self, error: LiorError) -> MessageClass:
         """What to tell the sender of a message that can never leave."""
