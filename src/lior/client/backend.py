@@ -36,6 +36,11 @@ class QueueInfo:
     properties: dict[str, Any] = field(default_factory=dict)
 
 
+def info_of(figures: dict[str, Any]) -> QueueInfo:
+    """The QueueInfo among more figures."""
+    return QueueInfo(**{name: value for name, value in figures.items() if name in QueueInfo.__dataclass_fields__})
+
+
 class Backend(Protocol):
     def open(self, name: str, access: int, exclusive: bool) -> Awaitable[Any]: ...
 

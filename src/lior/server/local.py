@@ -294,6 +294,10 @@ class LocalBackend(Generic[Info]):
         await self.engine.caught_up()
         await asyncio.get_running_loop().run_in_executor(None, self._store.snapshot, os.fspath(path))
 
+    def free_bytes(self) -> int:
+        """On the disk of the store."""
+        return self._store.free_bytes()
+
     async def compact(self) -> int:
         return await self.engine.compact(self._store.compact)
 

@@ -15,8 +15,12 @@ from typing import Any, Final
 from lior.server import logs
 from lior.server.admin.service import AdminService
 from lior.server.config import Settings
+from lior.server.fill import FillWatch
+from lior.server.journal import EventLog
+from lior.server.lag import LoopLag
 from lior.server.listening import is_loopback
 from lior.server.local import open_local
+from lior.server.metrics import Figures, exposition
 from lior.server.network import network
 from lior.server.notify import Notifier
 from lior.server.transfer import Transfer
@@ -95,8 +99,8 @@ class Server:
         parts.push_async_callback(transfer.stop)
         await transfer.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
+        self._watch(parts, admin, transfer)
         await admin.start()
-        self._watch(parts, admin)
         return self._addresses(admin, transfer)
 
     def _addresses(self, admin: AdminService, transfer: Transfer) -> dict[str, Any]:
@@ -107,13 +111,28 @@ class Server:
             found["binary"] = ",".join(transfer.addresses)
         return found
 
-    def _watch(self, parts: AsyncExitStack, admin: AdminService) -> None:
-        """Tell systemd that the loop turns, while it makes sense to."""
+    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer) -> None:
+        """Measure, and tell who wants to know."""
+        loop = asyncio.get_running_loop()
+        manager = admin.backend.manager
+        EventLog(manager)
+        lag = LoopLag(loop)
+        lag.start()
+        parts.callback(lag.stop)
+        admin.metrics = exposition([Figures(admin, transfer, lag)])
+        watching = [loop.create_task(self._watch_fill(FillWatch(manager.core)))]
         if self._notifier.watchdog:
-            watching = asyncio.get_running_loop().create_task(self._stay_alive(admin))
-            parts.callback(watching.cancel)
+            watching.append(loop.create_task(self._stay_alive(admin)))
+        for task in watching:
+            parts.callback(task.cancel)
+
+    async def _watch_fill(self, watch: FillWatch) -> None:
+        while True:
+            watch.look()
+            await asyncio.sleep(self._settings.log.fill_interval)
 
     async def _stay_alive(self, admin: AdminService) -> None:
+        """systemd restarts a service that says nothing any more: one whose store is broken, for example."""
         while admin.backend.engine.broken is None:
             self._notifier.alive()
             await asyncio.sleep(self._notifier.watchdog)

@@ -47,6 +47,7 @@ class Connection(asyncio.Protocol):
         self.messages_received = 0
         self.messages_sent = 0
         self.bytes_received = 0
+        self.bytes_sent = 0
         self.since = 0.0
         self.half_open = False  # counted among the handshakes under way
         self._hub = hub
@@ -144,7 +145,9 @@ class Connection(asyncio.Protocol):
 
     def _write(self, out: list[bytes]) -> None:
         if out and self._transport is not None and not self._closed:
-            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+            data = out[0] if len(out) == 1 else b"".join(out)
+            self.bytes_sent += len(data)
+            self._transport.write(data)
 
     def write(self, data: list[bytes]) -> None:
         self._write(data)

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -43,6 +44,23 @@ STOPPING: Final = "the queue manager stops"
 OFFLINE: Final = "the queue manager is offline"
 
 
+@dataclass(slots=True)
+class Totals:
+    """What went over connections."""
+
+    connections: int = 0
+    messages_sent: int = 0
+    messages_received: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+
+    def add(self, connection: Connection) -> None:
+        self.messages_sent += connection.messages_sent
+        self.messages_received += connection.messages_received
+        self.bytes_sent += connection.bytes_sent
+        self.bytes_received += connection.bytes_received
+
+
 class Transfer:
     """Everything between the queues and TCP port 1801. Runs on the engine's loop."""
 
@@ -67,6 +85,7 @@ class Transfer:
         self.links: dict[tuple[str, int], Link] = {}
         self.connections: set[Connection] = set()
         self.refusals: Counter[str] = Counter()
+        self._past = Totals()  # of the connections that ended
         self.addresses: list[str] = []
         self._servers: list[asyncio.Server] = []
         self._by_queue: dict[int, Link] = {}
@@ -202,6 +221,7 @@ class Transfer:
             self._half_open[address] += 1
             connection.half_open = True
         self.connections.add(connection)
+        self._past.connections += 1
         return True
 
     async def dial(self, link: Link, hop: Hop) -> Connection:
@@ -254,7 +274,9 @@ class Transfer:
             self.manager.core.submit(change)
 
     def closed(self, connection: Connection, tokens: list[Position | None]) -> None:
-        self.connections.discard(connection)
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self._past.add(connection)
         if connection.accepted:
             self._done_waiting(connection)
         log.info("session closed", extra={"fields": {"peer": connection.address, "why": connection.why_closed}})
@@ -292,6 +314,13 @@ class Transfer:
         return None
 
     # Management
+
+    def totals(self) -> Totals:
+        """Since the start, of all connections."""
+        found = replace(self._past)
+        for connection in self.connections:
+            found.add(connection)
+        return found
 
     def figures(self) -> list[dict[str, Any]]:
         """The sessions, for whoever operates this."""
