@@ -169,8 +169,11 @@ def test_what_was_in_flight_when_the_connection_ended_comes_again(
 
 @pytest.mark.spec("QB-110")
 def test_a_peer_that_never_acknowledges_is_left_and_tried_again(tmp_path: Path, me: Identity) -> None:
-    """Direct sessions: after one to two periods of twice the timeout."""
-    with Daemon(tmp_path / "data", settings={"binary.ack_wait": 0.5}).prepare() as server, me.listen() as listener:
+    """After one to two periods of the timer, which is a multiple of 20 s on direct sessions: here a twentieth."""
+    with (
+        Daemon(tmp_path / "data", settings={"binary.direct_ack_wait_multiplier": 0.05}).prepare() as server,
+        me.listen() as listener,
+    ):
         server.qm.send(to(me), b"x")
         with listener.accept() as session:
             start = time.monotonic()

@@ -309,8 +309,7 @@ def test_an_end_that_comes_after_a_kill_is_still_understood(tmp_path: Path, me: 
     with Daemon(tmp_path / "data").prepare() as server, me.listen() as listener:
         with listener_session(server, me, listener, b"body", dead_letter=True) as (session, (message,)):
             confirm(server, session, message)
-            session.until_acked()
-            session.nothing(0.3)
+            eventually(lambda: not server.outgoing(me.address))
             server.kill()
         server.start()
         with me.open(server.address) as session:

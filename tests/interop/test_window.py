@@ -20,7 +20,7 @@ def fill(server: Daemon, me: Identity, count: int, **properties: Any) -> None:
     """Messages for this peer, numbered."""
     with server.qm.open_queue(rf"DIRECT=TCP:{me.address}\private$\inbox", "send") as queue:
         for number in range(count):
-            queue.send(str(number), **properties)
+            queue.send(b"%d" % number, **properties)
 
 
 def numbers(session: Session) -> list[int]:
