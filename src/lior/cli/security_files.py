@@ -58,7 +58,7 @@ def create(as_json: bool, file: str, name: str, sid: str | None, days: int) -> N
 
 @certificate.command(short_help="Let what a certificate signs count as a user's.")
 @click.argument("file", type=FILE, metavar="FILE")
-@click.option("--sid", required=True, help="Whose signatures are made with it: S-1-...")
+@click.option("--sid", required=True, help="Whose: S-1-..., or the GUID of a queue manager.")
 @on_directory
 def register(out: Output, data: str, file: str, sid: str) -> None:
     """Let messages signed with the certificate in FILE (PEM or DER) count as the user's."""

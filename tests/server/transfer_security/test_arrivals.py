@@ -33,6 +33,7 @@ from tests.protocols.security import second_security as second
 from tests.protocols.security.signed_packets import (
     ALICE,
     BOB,
+    SENDER,
     Signer,
     alice,
     arrived,
@@ -132,7 +133,7 @@ def test_a_certificate_that_was_removed_is_refused() -> None:
     queue = desk.queue()
     desk.register()
     assert desk.check(signed(), queue).refused == 0
-    (found,) = [each for each in desk.files.certificates.list() if each.sid == ALICE]
+    (found,) = [each for each in desk.files.certificates.list() if each.owner == ALICE]
     desk.files.certificates.remove(found.digest)
     assert desk.check(signed(), queue).refused == BAD_SIGNATURE
     assert desk.check(signed(bob()), queue).refused == 0
@@ -204,12 +205,32 @@ def test_a_signature_without_a_sender_is_checked_but_proves_nobodys_identity() -
     assert desk.check(arrived(packet), queue).refused == BAD_SIGNATURE
 
 
-def test_a_signature_of_a_queue_manager_cannot_be_looked_up() -> None:
+@pytest.mark.spec("MQ-134")
+def test_a_queue_manager_signs_as_everyone_once_its_certificate_is_registered() -> None:
     desk = Desk()
     packet = signed()
     assert packet.security is not None
-    packet.security.header.flags, packet.security.sender_id = 2 | DE, bytes(16)
-    assert desk.check(arrived(packet), desk.queue()).refused == BAD_SIGNATURE
+    packet.security.header.flags, packet.security.sender_id = 2 | DE, SENDER.bytes_le
+    queue = desk.queue(authentication=True)
+    assert desk.check(arrived(packet), queue).refused == BAD_SIGNATURE
+    desk.register()  # for Alice: another owner
+    assert desk.check(arrived(packet), queue).refused == BAD_SIGNATURE
+    desk.files.certificates.register(SENDER, alice().certificate)
+    checked = desk.check(arrived(packet), queue)
+    assert (checked.refused, checked.authentication_level, checked.caller.sid) == (0, 3, EVERYONE)
+
+
+@pytest.mark.spec("QB-166", "MQ-134")
+def test_what_a_queue_manager_proved_does_not_count_for_one_that_only_claims() -> None:
+    desk = Desk()
+    desk.files.certificates.register(SENDER, alice().certificate)
+    queue = desk.queue(security=rights(deny(ANONYMOUS, WRITE), allow(EVERYONE, WRITE)))
+    packet = signed()
+    assert packet.security is not None
+    packet.security.header.flags, packet.security.sender_id = 2 | DE, SENDER.bytes_le
+    for _ in range(2):
+        assert desk.check(arrived(packet), queue).refused == 0
+        assert desk.check(from_sender(2, SENDER.bytes_le), queue).refused == DENIED
 
 
 def test_a_signature_for_several_destinations_needs_a_certificate() -> None:
@@ -384,7 +405,7 @@ def test_a_message_on_its_way_to_somebody_else_is_none_of_our_business() -> None
 def test_decisions_do_not_pile_up() -> None:
     desk = Desk()
     queue = desk.queue()
-    desk.guard._writers.update({(number, ALICE): queue.properties for number in range(10, 4106)})
+    desk.guard._writers.update({(number, ALICE, True): queue.properties for number in range(10, 4106)})
     assert desk.check(plain(), queue).refused == 0
     assert len(desk.guard._writers) == 1
 

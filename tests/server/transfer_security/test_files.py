@@ -183,7 +183,7 @@ def test_certificates_of_several_users_are_listed_and_removed(tmp_path: Path, on
     registry = CertificateRegistry(tmp_path if on_disk else None)
     first, second, third = (registry.register(ALICE, alice().certificate), registry.register(ALICE, bob().certificate),
                             registry.register(BOB, bob().certificate))
-    assert [found.sid for found in registry.list()] == [ALICE, ALICE, BOB]
+    assert [found.owner for found in registry.list()] == [ALICE, ALICE, BOB]
     assert registry.remove(second.digest, ALICE) == [second]
     assert registry.list() == [first, third]
     assert registry.remove("") == []

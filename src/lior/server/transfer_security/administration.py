@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from lior.errors import HRESULTS, InvalidParameter, LiorError, StoreUnusable, error_from_code
 from lior.protocols.security.encryption import ADVANCED, BASE, ENHANCED, Provider
 from lior.protocols.security.policy import DEFAULT_POLICY, SecurityPolicy
-from lior.security import Sid
-from lior.server.transfer_security.certificates import RegisteredCertificate
+from lior.server.transfer_security.certificates import RegisteredCertificate, owner_name, owner_of
 from lior.server.transfer_security.keys import FILES
 from lior.server.transfer_security.place import SecurityFiles
 from lior.wire.structures import MqDsPublicKey
@@ -42,13 +41,13 @@ class SecurityAdministration:
     # Certificates of users
 
     def register_certificate(self, sid: str, certificate: bytes) -> dict[str, Any]:
-        """A certificate in PEM or DER form counts as the user's from now on."""
-        return _certificate(self._files.certificates.register(Sid.parse(sid), der(certificate)))
+        """A certificate in PEM or DER form counts as the user's from now on, or as the queue manager's of a GUID."""
+        return _certificate(self._files.certificates.register(owner_of(sid), der(certificate)))
 
     def certificates(self, sid: str = "") -> list[dict[str, Any]]:
-        wanted = Sid.parse(sid) if sid else None
+        wanted = owner_of(sid) if sid else None
         found = self._files.certificates.list()
-        return [_certificate(each) for each in found if wanted is None or each.sid == wanted]
+        return [_certificate(each) for each in found if wanted is None or each.owner == wanted]
 
     def certificate(self, digest: str) -> list[dict[str, Any]]:
         """Those whose digest begins so, with the certificate itself in PEM form."""
@@ -58,7 +57,7 @@ class SecurityAdministration:
         return [_certificate(each) | {"pem": pem(each.entry.certificate)} for each in found]
 
     def remove_certificate(self, digest: str, sid: str = "") -> list[dict[str, Any]]:
-        removed = self._files.certificates.remove(digest, Sid.parse(sid) if sid else None)
+        removed = self._files.certificates.remove(digest, owner_of(sid) if sid else None)
         if not removed:
             raise _unknown(digest)
         return [_certificate(each) for each in removed]
@@ -107,7 +106,7 @@ def pem(certificate: bytes) -> str:
 
 def _certificate(found: RegisteredCertificate) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "sid": str(found.sid), "digest": found.digest, "identifier": str(found.entry.identifier),
+        "sid": owner_name(found.owner), "digest": found.digest, "identifier": str(found.entry.identifier),
         "subject": "", "key_bits": 0, "not_before": None, "not_after": None, "sha256": "",
     }
     try:

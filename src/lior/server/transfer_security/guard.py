@@ -26,6 +26,7 @@ from lior.queues.manager import QueueManager
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
 from lior.security import ANONYMOUS_CALLER, EVERYONE, Caller, QueueAccess, Sid
+from lior.server.transfer_security.certificates import Owner
 from lior.server.transfer_security.place import SecurityFiles
 from lior.wire.digests import ACCEPTED_HASHES, WEAK_HASHES
 from lior.wire.dtyp import decode_sid
@@ -96,13 +97,13 @@ class Guard:
         self._allowed_hashes = policy.allowed_hashes
         self._allowed_ciphers = policy.allowed_ciphers
         self._open: dict[int, QueueProperties] = {}  # queues that take plain messages of anybody
-        self._writers: dict[tuple[int, Sid], QueueProperties] = {}  # who was found to have the right
+        self._writers: dict[tuple[int, Sid, bool], QueueProperties] = {}  # who was found to have the right
         lifetime = policy.symmetric_key_lifetime
         self._received_keys: AgingCache[tuple[int, int, bytes, bytes], tuple[bytes, bool]] = AgingCache(
             policy.receive_key_cache_size, lifetime)
         self._sent_keys: AgingCache[tuple[object, ...], tuple[bytes, bytes]] = AgingCache(
             policy.send_key_cache_size, lifetime)
-        self._certificates: AgingCache[tuple[bytes, bytes], tuple[SenderCertificate, Caller]] = AgingCache(
+        self._certificates: AgingCache[tuple[int, bytes, bytes], tuple[SenderCertificate, Caller]] = AgingCache(
             policy.certificate_cache_size, policy.certificate_lifetime)
         self._registry_generation = -1
 
@@ -168,14 +169,14 @@ class Guard:
         return Checked(caller=caller, authentication_level=level)
 
     def _certificate(self, security: Security, kind: int, now: float) -> tuple[SenderCertificate, Caller] | None:
-        """The sender's certificate and who that is. Only a SID can be looked up; a signature without a sender
-        identifier is checked, yet proves nobody's identity."""
+        """The sender's certificate and who that is. A signature without a sender identifier is checked, yet proves
+        nobody's identity."""
         generation = self._files.certificates.refresh()
         if generation != self._registry_generation:
             self._certificates.clear()
             self._registry_generation = generation
         self._certificates.tick(now)
-        key = (security.sender_cert, security.sender_id)
+        key = (kind, security.sender_cert, security.sender_id)
         found = self._certificates.get(key, now)
         if found is None:
             found = self._looked_up(security, kind)
@@ -190,17 +191,12 @@ class Guard:
 
     def _looked_up(self, security: Security, kind: int) -> tuple[SenderCertificate, Caller] | None:
         caller = ANONYMOUS_CALLER
-        if kind == SenderIdentifierType.SID:
-            try:
-                sid, _ = decode_sid(security.sender_id)
-            except Malformed:
-                return None
-            registered = self._files.certificates.of(sid)
+        if kind != SenderIdentifierType.NONE:
+            owner = _owner(kind, security.sender_id)
+            registered = () if owner is None else self._files.certificates.of(owner)
             if all(entry.certificate != security.sender_cert for entry in registered):
                 return None
-            caller = Caller(sid, authenticated=True)
-        elif kind != SenderIdentifierType.NONE:
-            return None
+            caller = Caller(owner if isinstance(owner, Sid) else EVERYONE, authenticated=True)
         certificate = read_certificate(security.sender_cert)
         return None if certificate is None else (certificate, caller)
 
@@ -225,7 +221,7 @@ class Guard:
         caller = checked.caller
         if self._open.get(queue.queue_id) is properties and caller is ANONYMOUS_CALLER:
             return
-        if self._writers.get((queue.queue_id, caller.sid)) is properties:
+        if self._writers.get((queue.queue_id, caller.sid, caller.authenticated)) is properties:
             return
         try:
             self._access.check_queue(caller, queue, _WRITE)
@@ -237,13 +233,13 @@ class Guard:
         if self._access.descriptor_of(queue).sacl is None:  # what is audited is audited every time
             if len(self._writers) >= _MOST_DECISIONS:
                 self._writers.clear()
-            self._writers[queue.queue_id, caller.sid] = properties
+            self._writers[queue.queue_id, caller.sid, caller.authenticated] = properties
 
     def _remember_open(self, queue: Queue) -> None:
         """The fast path: the next message like this one is answered by one comparison. Properties are never
         changed, only replaced, so the same object means the same answer."""
         properties = queue.main.properties
-        if self._writers.get((queue.queue_id, ANONYMOUS_CALLER.sid)) is properties:
+        if self._writers.get((queue.queue_id, ANONYMOUS_CALLER.sid, False)) is properties:
             if len(self._open) >= _MOST_DECISIONS:
                 self._open.clear()
             self._open[queue.queue_id] = properties
@@ -335,6 +331,14 @@ class Guard:
             found = key, encryption.wrap_key(key, choice.algorithm, encryption.usable_key(choice.key))
             self._sent_keys.add(known, found, now)
         return found
+
+
+def _owner(kind: int, sender_id: bytes) -> Owner | None:
+    """Whom a sender identifier names."""
+    try:
+        return decode_sid(sender_id)[0] if kind == SenderIdentifierType.SID else UUID(bytes_le=sender_id)
+    except (Malformed, ValueError):
+        return None
 
 
 def install(manager: QueueManager, data: str | os.PathLike[str] | None,
