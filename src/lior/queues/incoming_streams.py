@@ -129,6 +129,13 @@ class IncomingStreams:
         step.value = tracking.written = value
         step.place = _place(info)
 
+    def stored(self, info: IncomingTransactionalTransferInfo) -> tuple[int, int]:
+        """Stream and number that are on disk. An order acknowledgement says these, never what is still on the way."""
+        tracking = info.tracking
+        if isinstance(tracking, Tracking):
+            return tracking.stored_place.sequence_id, tracking.stored_place.number
+        return info.sequence_id, info.last_sequence_number
+
     def _begin(self, change: Change, info: IncomingTransactionalTransferInfo, tracking: Tracking) -> Step:
         if tracking.key not in self._core.incoming:
             self._core.incoming[tracking.key] = info

@@ -64,7 +64,7 @@ class OutgoingStream:
         self.streams = streams  # of all queues: where the messages of each stream are
         self.left = left  # told of each entry that is gone
         self.entries = LookupIndex()  # in the queue, on disk, and known to be ours
-        self.counts: dict[int, int] = {}  # entries of each stream; more than one only after a restart
+        self.counts: dict[int, int] = {}  # of each stream; there is more than one only after a restart
         self.sequence_id = 0  # of the stream that new messages join; none yet in this run
         self.last_number = 0
         self.staged = 0  # messages of that stream in changes that are not decided
@@ -117,6 +117,6 @@ class OutgoingStream:
     def must_wait(self, message: Message) -> bool:
         """Whether messages of an older stream are there: who took one of the newer would refuse them for ever."""
         transaction = message.transaction
-        if transaction is None or len(self.counts) < 2 or not self.owns(message):
+        if transaction is None or not self.counts or not self.owns(message):
             return False
         return transaction.sequence_identifier > min(self.counts)
