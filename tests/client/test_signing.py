@@ -144,6 +144,23 @@ def test_a_claim_that_is_not_proven_is_not_shown_to_readers(tmp_path: Path) -> N
     assert levels == [0, 0, 3]
 
 
+def test_a_signature_counts_whether_or_not_its_level_is_claimed(tmp_path: Path) -> None:
+    """A server believes no claim of a client, and drops it before the message gets here."""
+    with lior.open(tmp_path) as qm:
+        qm.create_queue(WANTED, authentication=True)
+        SecurityFiles(tmp_path).certificates.register(ALICE, alice().certificate)
+        figures = qm.properties()
+        message = Message(b"x")
+        ME.sign(message, f"DIRECT=OS:{figures['computer_name']}\\private$\\wanted",
+                queue_manager=UUID(str(figures["identifier"])), transactional=False)
+        assert message.security is not None
+        message.security.authentication_level = 0
+        qm.send(WANTED, message)
+        received = qm.receive(WANTED, 0)
+        assert received.security is not None
+        assert received.security.authentication_level == 3
+
+
 def test_one_signature_serves_several_local_queues(tmp_path: Path) -> None:
     with lior.open(tmp_path) as qm:
         names = [WANTED, r".\private$\other"]

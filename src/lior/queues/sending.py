@@ -125,7 +125,7 @@ class Sending:
     ) -> None:
         message.destination_queue = descriptor.text
         security = message.security
-        if security is not None and security.authentication_level and not isinstance(queue, OutgoingQueue):
+        if security is not None and not isinstance(queue, OutgoingQueue):
             level = self.authenticate(message, descriptor.text, transaction is not None)
             if level != security.authentication_level:  # what a reader sees is proven, never claimed
                 message.security = replace(security, authentication_level=level)
@@ -156,9 +156,7 @@ class Sending:
             )
         security = message.security
         if properties.authentication and (
-            security is None
-            or not security.authentication_level
-            or not self.authenticate(message, target.text, transaction is not None)
+            security is None or not self.authenticate(message, target.text, transaction is not None)
         ):
             raise MessageNotAuthenticated(
                 "the queue takes signed messages only", where=target.text, remedy="sign the message"

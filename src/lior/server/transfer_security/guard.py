@@ -202,6 +202,9 @@ class Guard:
 
     def proven(self, message: Message, destination: str, transactional: bool, *, clock: Callable[[], float]) -> int:
         """The level that the signature proves of a message that is sent here, not received: see Sending."""
+        security = message.security
+        if security is None or not (security.signature or security.multi_queue_signature):
+            return AuthenticationLevel.NONE.value
         try:
             packet = to_user_message(as_sent(message, destination, self._identifier, transactional))
             return self._authenticate(packet, message.body, clock()).authentication_level
@@ -278,7 +281,7 @@ class Guard:
         security = message.security
         if security is None or packet.packet:  # what came from elsewhere is passed on as it is
             return
-        if security.authentication_level:
+        if security.authentication_level or security.signature or security.multi_queue_signature:
             self._see_that_it_is_signed(packet)
         if security.privacy_level:
             self._encrypt(packet, security.privacy_level, recipient, now)
