@@ -133,6 +133,7 @@ class Session:
         self.remote = NULL
         self.parameters = Parameters()  # the other side's
         self.window = 0  # the last that the other side told
+        self.own_window = 64  # what we tell
         self.sent = self.recoverable_sent = 0
         self.received = self.recoverable_received = 0
         self.recoverable_acked = 0  # how many of theirs we have acknowledged as stored
@@ -187,6 +188,7 @@ class Session:
     def initiate(
         self, server: bytes = NULL, *, window: int = 64, recoverable_ack_timeout: int = 500, ack_timeout: int = 20000
     ) -> Establish:
+        self.own_window = window
         stamp = int(time.monotonic() * 1000) & 0xFFFFFFFF
         self.write(Establish(self.identity.guid, server, stamp).encode())
         answer = self.take(Establish)
@@ -205,6 +207,7 @@ class Session:
         return answer
 
     def accept(self, *, window: int = 64) -> Establish:
+        self.own_window = window
         request = self.take(Establish)
         must(request.server in (NULL, self.identity.guid), "ServerGuid is ours or zero")
         must(not request.refused, "a request that refuses")
@@ -269,7 +272,7 @@ class Session:
         fresh = min(self.recoverable_received - self.recoverable_acked, 32)
         return SessionHeader(
             self.received & 0xFFFF, (self.recoverable_acked + 1) & 0xFFFF if fresh else 0, (1 << fresh) - 1,
-            self.sent & 0xFFFF, self.recoverable_sent & 0xFFFF,
+            self.sent & 0xFFFF, self.recoverable_sent & 0xFFFF, max(1, self.own_window),
         )  # fmt: skip
 
     def acknowledge(self, **values: int) -> SessionHeader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ from tests.interop.daemon import Daemon, eventually
 from tests.interop.second_packets import UserMessage
 from tests.interop.second_peer import Identity, Listener, Session
 
-SETTINGS = {"binary.window_recovery": 0.4}
 QUIET = 0.3  # seconds without a packet that show that none comes
 
 
@@ -64,7 +64,7 @@ def test_a_smaller_window_of_the_peer_is_obeyed(server: Daemon, me: Identity, li
     with listener.accept(window=window) as session:
         for step in range(3):
             assert arrived(session) == window
-            session.acknowledge(ack=(step + 1) * window, window=window)
+            session.acknowledge(ack=(step + 1) * window)
         assert numbers(session) == list(range(3 * window))
 
 
@@ -73,7 +73,7 @@ def test_a_larger_window_of_the_peer_does_not_widen_its_own(server: Daemon, me: 
     fill(server, me, 100, express=True)
     with listener.accept(window=0xFFFF) as session:
         assert arrived(session) == 64
-        session.acknowledge(window=0xFFFF)
+        session.acknowledge()
         assert arrived(session) == 36
         session.acknowledge()
 
@@ -85,30 +85,30 @@ def test_a_window_of_zero_means_one_at_a_time(server: Daemon, me: Identity, list
         for number in range(3):
             assert int(session.message().body) == number
             session.nothing(0.1)
-            session.acknowledge(window=1)
+            session.acknowledge()
 
 
 @pytest.mark.spec("QB-096")
-def test_a_window_that_shrinks_is_obeyed_and_doubles_by_and_by(
-    server: Daemon, me: Identity, listener: Listener
-) -> None:
-    fill(server, me, 200, express=True)
-    with listener.accept() as session:
-        assert arrived(session) == 64
-        session.acknowledge(window=1)
-        assert isinstance(session.next(), UserMessage)
-        start = time.monotonic()
-        counts = []
-        while len(session.messages) < 64 + 64:
-            session.next(5.0)
-            counts.append(time.monotonic() - start)
-        # 1, 2, 4 ... 64: six doublings, one each 0.4 s
-        assert 0.3 < counts[0] < 1.2
-        assert 1.9 < counts[-1] < 5.0
-        session.nothing(QUIET)
-        session.acknowledge()
-        assert arrived(session) == 64
-        session.acknowledge()
+def test_a_window_that_shrinks_is_obeyed_and_doubles_by_and_by(tmp_path: Path, me: Identity) -> None:
+    settings = {"binary.window_recovery": 0.4}
+    with Daemon(tmp_path / "data", settings=settings).prepare() as server, me.listen() as listener:
+        fill(server, me, 200, express=True)
+        with listener.accept() as session:
+            assert arrived(session) == 64
+            session.acknowledge(window=1)
+            start = time.monotonic()
+            assert isinstance(session.next(), UserMessage)
+            moments = []
+            while len(session.messages) < 64 + 64:
+                session.next(5.0)
+                moments.append(time.monotonic() - start)
+            # 1, 2, 4 ... 64: six doublings, one each 0.4 s
+            assert 0.3 < moments[0] < 1.2
+            assert 1.9 < moments[-1] < 5.0
+            session.nothing(QUIET)
+            session.acknowledge()
+            assert arrived(session) == 64
+            session.acknowledge()
 
 
 @pytest.mark.spec("QB-140", "QB-214")
