@@ -157,7 +157,8 @@ class Chunk:
         correlation = tail["correlations"].get(str(at))
         return FateRow(
             kind, time, name, queue_kind, ObjectId(UUID(tail["lineages"][lineage]), number), lookup_id, reason,
-            tail["labels"][at] if tail["labels"] else "", NULL_CORRELATION_ID if correlation is None else bytes.fromhex(correlation),
+            tail["labels"][at] if tail["labels"] else "",
+            NULL_CORRELATION_ID if correlation is None else bytes.fromhex(correlation),
             tail["details"].get(str(at), ""),
         )  # fmt: skip
 

@@ -1,8 +1,9 @@
 """The record of what became of messages: `fates.db`, an SQLite file beside the store that nothing depends on.
 
 Rows come in batches and are kept as packed chunks (fate_chunks.py), each with a checksum. What cannot be written is
-counted, and the count is kept in its place, so that whoever reads the record knows of the gap. A damaged file is put
-aside and a new one begun. No call here raises for anything that the disk or the file does.
+counted, and the count is kept in its place, so that whoever reads the record knows of the gap. A chunk that does not
+match its checksum becomes a gap, too; a file that SQLite cannot read is put aside, and a new one begun. No call here
+raises for anything that the disk or the file does.
 """
 
 import logging
@@ -41,7 +42,7 @@ CREATE TABLE chunk(id INTEGER PRIMARY KEY, last REAL NOT NULL, rows INTEGER NOT 
 """
 _READ: Final = "SELECT id, last, rows, lost, c, data FROM chunk WHERE id > ? ORDER BY id LIMIT 16"
 
-_NONE: Final = columns_of([])
+_EMPTY: Final = pack(columns_of([]))
 
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ class FateLog:
         """Rows that never got here, with nothing after them."""
         self._lost += rows
         if self._lost:
-            self._guarded(lambda connection: self._append(connection, pack(_NONE), 0, self._clock()), False)
+            self._guarded(lambda connection: self._append(connection, _EMPTY, 0, self._clock()), False)
 
     def find(self, wanted: Wanted) -> Found:
         """Everything about a message, or about the messages with this label or correlation id."""
@@ -253,13 +254,23 @@ class FateLog:
     def _chunks(
         self, connection: sqlite3.Connection, after: int
     ) -> Iterator[tuple[int, float, int, int, Chunk]]:
-        """(number, last, rows, lost, chunk) of every chunk that is as it was written."""
+        """(number, last, rows, lost, chunk) of every chunk. One that is not as it was written becomes a gap."""
         while found := connection.execute(_READ, (after,)).fetchall():
             for number, last, rows, lost, check, data in found:
-                if check != _check(data, rows, lost):
-                    raise Damaged(f"chunk {number} does not match its checksum")
-                yield number, last, rows, lost, Chunk(data)
+                if check == _check(data, rows, lost):
+                    yield number, last, rows, lost, Chunk(data)
+                else:
+                    gap = self._give_up(connection, number, rows, lost)
+                    yield number, last, 0, gap, Chunk(_EMPTY)
             after = found[-1][0]
+
+    def _give_up(self, connection: sqlite3.Connection, number: int, rows: int, lost: int) -> int:
+        log.warning("a part of the record of fates is damaged and left out: chunk=%d file=%s", number, self._path)
+        gap = max(1, rows) + max(0, lost)
+        connection.execute("UPDATE chunk SET rows=0, lost=?, c=?, data=? WHERE id=?",
+                           (gap, _check(_EMPTY, 0, gap), _EMPTY, number))  # fmt: skip
+        (self._rows,) = connection.execute("SELECT coalesce(sum(rows), 0) FROM chunk").fetchone()
+        return gap
 
     def _find(self, connection: sqlite3.Connection, wanted: Wanted) -> Found:
         identifiers = [wanted.identifier] if wanted.identifier is not None else self._named(connection, wanted)
