@@ -49,10 +49,6 @@ class InternalHeader(Header):
     reserved: int = 0
     flags: int = 0
 
-    @property
-    def packet_type(self) -> int:
-        return self.flags & PT_MASK
-
 
 @wire("<16s16sIHH512s", size=552)
 @dataclass(slots=True)

@@ -50,6 +50,12 @@ def message(number: int = 0, recoverable: bool = False, direct: bool = False) ->
                        MessagePropertiesHeader(), destination_queue=name).encode()
 
 
+def with_body(size: int) -> bytes:
+    """An express message with a body."""
+    return UserMessage(BaseHeader(), UserHeader(PEER, OWN), MessagePropertiesHeader(message_size=size),
+                       body=bytes(size), destination_queue=PacketName(3, number=1)).encode()
+
+
 EXPRESS, RECOVERABLE = message(), message(recoverable=True)
 
 

@@ -85,7 +85,7 @@ def test_a_packet_has_20_bytes_to_4_mebibytes(size: int, right: bool) -> None:
 @pytest.mark.spec("QB-125", "QB-127")
 @pytest.mark.parametrize("start", [
     b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"\x10\0\x03\0LIO\0", b"\x10\0\x03\0X", b"\0", b"\x11\0\x03\0LIOR",
-    head(0xFFFFFFF0).replace(b"LIOR", b"ROIL")])
+    head(0xFFFFFFF0).replace(b"LIOR", b"ROIL"), head(20).replace(b"LIOR", b"LIOS"), b"\x0f" + head(20)[1:]])
 def test_another_protocol_is_refused_at_its_first_wrong_byte(start: bytes) -> None:
     wrong = next(at for at in range(len(start)) if start[at] != head(0)[at] and at in (0, 4, 5, 6, 7))
     framer = Framer()

@@ -68,7 +68,6 @@ def test_the_gaps_between_resends_are_three_of_each_and_then_the_last_for_ever()
         assert ladder.timed_out(due)
         gaps.append(due - now)
         now = due
-        ladder.sent(now)  # what is sent again does not move the timer
     assert gaps == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4]
 
 
@@ -99,6 +98,16 @@ def test_the_index_stays_inside_the_table_and_can_be_kept_over_a_restart() -> No
         assert ladder.interval == interval
         ladder.sent(0.0)
         assert ladder.deadline == interval
+
+
+def test_what_is_sent_behind_the_first_message_or_again_does_not_move_the_timer() -> None:
+    ladder = ResendLadder(DEFAULTS)
+    for now in (0.0, 10.0, 29.9):
+        ladder.sent(now)
+        assert ladder.deadline == 30.0
+    assert ladder.timed_out(30.0)
+    ladder.sent(30.0)
+    assert ladder.deadline == 60.0
 
 
 def test_an_empty_stream_has_no_timer() -> None:

@@ -143,6 +143,16 @@ def test_any_packet_from_the_peer_keeps_a_session_that_waits() -> None:
         assert 200 < ticked_until_closed(session, 1000) < 245
 
 
+def test_a_large_packet_on_a_slow_line_is_a_sign_of_life_while_it_comes() -> None:
+    session = opened_initiator()
+    session.send(EXPRESS, 1, False, 0.0)
+    for now in range(len(EXPRESS) - 1):
+        session.receive(EXPRESS[now : now + 1], float(now))
+        session.tick(float(now))
+    assert session.state is SessionState.OPEN and len(EXPRESS) > 80
+    assert ticked_until_closed(session, 1000) <= len(EXPRESS) + 40
+
+
 @pytest.mark.spec("QB-110", "QB-144")
 def test_the_timer_runs_from_the_first_message_and_again_from_an_acknowledgement_that_leaves_some() -> None:
     session = opened_initiator()

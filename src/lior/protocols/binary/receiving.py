@@ -12,13 +12,14 @@ from lior.wire.headers import SessionHeader
 FLAG_BITS: Final = 32  # RecoverableMsgAckFlags
 NEVER: Final = float("inf")
 _PIGGYBACK_SHARE: Final = 0.75  # 3.1.7.11
+ENOUGH_BYTES: Final = 1 << 20  # acknowledged at once: a window of large messages would outlast the peer's patience
 
 
 class ReceivingHalf:
     """What was received and is not acknowledged yet. Numbers never wrap here; the wire carries their low 16 bits."""
 
     __slots__ = ("_acked", "_stored", "ack_at", "ack_wait", "piggyback_at", "received",
-                 "recoverable_ack", "recoverable_received", "threshold", "unacked", "window_size")
+                 "recoverable_ack", "recoverable_received", "threshold", "unacked", "volume", "window_size")
 
     def __init__(self, window_size: int, ack_wait: float) -> None:
         self.window_size = window_size  # as we advertise it
@@ -28,6 +29,7 @@ class ReceivingHalf:
         self.received = 0  # MessageReceivedCount
         self.recoverable_received = 0  # RecoverableMessageReceivedCount
         self.unacked = 0  # UnackedReceivedMsgCount
+        self.volume = 0  # bytes that came since the last acknowledgement
         self._stored = 0  # recoverable ones that are durably settled
         self._acked = 0  # LastAckedRecoverableMsgSeqNumber
         self.ack_at = NEVER  # Session Ack Send Timer
@@ -50,11 +52,12 @@ class ReceivingHalf:
 
     @property
     def half_window(self) -> bool:
-        """Half a window is not acknowledged (QB-173), and storing keeps up with the peer.
+        """Half a window is not acknowledged (QB-173), or much in bytes, and storing keeps up with the peer.
 
         The documents give no rule of this kind, and without one express messages would pass 64 in 10 seconds. While
         more than a window is not stored, the acknowledgement waits for `stored`: it is what holds the peer back."""
-        return self.unacked >= self.threshold and self.recoverable_received - self._stored <= self.window_size
+        return ((self.unacked >= self.threshold or (self.volume >= ENOUGH_BYTES and self.unacked > 0))
+                and self.recoverable_received - self._stored <= self.window_size)
 
     def start_timer(self, now: float, delay: float) -> None:
         """Start the Session Ack Send Timer, or bring it forward; it is never put off."""
@@ -81,7 +84,7 @@ class ReceivingHalf:
         count = min(self._stored - self._acked, FLAG_BITS)
         base = self._acked + 1 & 0xFFFF if count else 0
         self._acked += count
-        self.unacked = 0
+        self.unacked = self.volume = 0
         self.ack_at = self.piggyback_at = NEVER  # 3.1.6.4 would restart it, with nothing to acknowledge
         if self._stored > self._acked:
             self.start_timer(now, self.recoverable_ack)

@@ -154,10 +154,11 @@ class Session:
             return effects
         received = 0
         receiving = self._receiving
+        receiving.volume += len(data)
+        self._ack_heard = True  # a part of a packet is a sign of life too: a large one takes its time
         try:
             for packet in self._framer.feed(data):
                 if packet[2] & IN or self.state is not _OPEN:
-                    self._ack_heard = True
                     if self._internal_packet(packet, call):
                         continue
                     return effects
@@ -180,7 +181,7 @@ class Session:
             self._end(call, str(error), malformed=True)
             return effects
         if received:
-            self._active = self._ack_heard = True
+            self._active = True
             receiving.counted(received, now)
             if receiving.half_window:
                 effects.append(self._session_ack(now))
@@ -267,13 +268,9 @@ class Session:
 
     def _ack_wait_over(self, call: _Call) -> None:
         """3.1.6.3: a peer that is silent for one to two periods is gone."""
-        timers = self._timers
-        if not self._sending.in_flight:
-            timers.ack_wait = NEVER
-        elif not self._ack_heard:
+        if not self._ack_heard:  # something is in flight, or the timer would not run
             self._end(call, f"the peer acknowledged nothing for {self._ack_wait:g} seconds")
-        else:
-            timers.ack_wait = call.now + self._ack_wait
+        self._timers.ack_wait = call.now + self._ack_wait
         self._ack_heard = False
 
     def _cleanup(self, call: _Call) -> None:
@@ -300,9 +297,8 @@ class Session:
         sending, receiving, timers = self._sending, self._receiving, self._timers
         if tokens := sending.acknowledge(header.ack_sequence_number):
             call.effects.append(Acknowledged(tokens))
-        if header.recoverable_msg_ack_flags and (saved := sending.persist(
-                header.recoverable_msg_ack_seq_number, header.recoverable_msg_ack_flags)):
-            call.effects.append(Persisted(saved))
+        if tokens := sending.persist(header.recoverable_msg_ack_seq_number, header.recoverable_msg_ack_flags):
+            call.effects.append(Persisted(tokens))
         if header.window_size != sending.peer_window:
             sending.set_peer_window(header.window_size)
             below = sending.peer_window < sending.usual_window
