@@ -29,7 +29,7 @@ def identifier(text: str) -> str:
 @click.command(short_help="Tell where a message is, and what became of it.")
 @click.argument("message_id", type=identifier, required=False, metavar="MESSAGE-ID")
 @click.option("--label", default="", help="Messages with this label instead: the newest hundred.")
-@click.option("--correlation", "correlation_id", type=identifier, metavar="ID",
+@click.option("--correlation-id", "--correlation", "correlation_id", type=identifier, metavar="ID",
               help="Messages with this correlation id instead.")
 @connected
 def trace(session: Session, message_id: str | None, label: str, correlation_id: str | None) -> None:

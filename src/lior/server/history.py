@@ -17,6 +17,7 @@ from lior.store.search import Wanted
 Entry = dict[str, Any]  # what JSON can hold
 Seen = set[tuple[ObjectId | None, str, int]]  # (message, queue, lookup id)
 
+_ARRIVALS: Final = frozenset({Fate.ARRIVED, Fate.ARRIVED_EXPRESS})
 OUTGOING: Final = QueueType.OUTGOING.value
 JOURNAL: Final = QueueType.JOURNAL.value
 _REMOVALS: Final[dict[int, str]] = {
@@ -55,7 +56,8 @@ class Teller:
 
     def told(self, kept: Found, now: list[Entry], there: Seen) -> list[Entry]:
         """What happened and what is, one message after the other in the order of their first sign of life."""
-        entries = [self._entry(row) for row in kept.rows] + list(self._ended(kept.rows, there))
+        rows = self._without_strangers(kept.rows)
+        entries = [self._entry(row) for row in rows] + list(self._ended(rows, there))
         groups: dict[str, list[Entry]] = {}
         for entry in [*sorted(entries, key=_time), *sorted(now, key=_time)]:
             groups.setdefault(entry["message"], []).append(entry)
@@ -66,6 +68,14 @@ class Teller:
             for group in groups.values():
                 group.append({"message": group[0]["message"], "what": "gap", "time": gaps[-1].time, "count": lost})
         return [entry for group in groups.values() for entry in group]
+
+    def _without_strangers(self, rows: list[FateRow]) -> list[FateRow]:
+        """Of what names the message in its correlation id only acknowledgements belong to it: they have a class."""
+        acknowledgements = {
+            row.identifier for row in rows if row.reason
+            and (row.kind == Fate.DROPPED or (row.kind in _ARRIVALS and not row.detail))
+        }  # fmt: skip
+        return [row for row in rows if not self._answers(row) or row.identifier in acknowledgements]
 
     def _ended(self, rows: Iterable[FateRow], there: Seen) -> Iterable[Entry]:
         """Express messages that were in a queue when the queue manager stopped."""
@@ -113,8 +123,8 @@ class Teller:
 
     def _what(self, row: FateRow) -> str:
         if self._answers(row):
-            return "answer" if row.kind in (Fate.ARRIVED, Fate.ARRIVED_EXPRESS) else "answer " + self._removal(row)
-        if row.kind in (Fate.ARRIVED, Fate.ARRIVED_EXPRESS):
+            return "answer" if row.kind in _ARRIVALS else "answer " + self._removal(row)
+        if row.kind in _ARRIVALS:
             return self._arrival(row)
         if row.kind == Fate.REMOVED:
             return self._removal(row)
