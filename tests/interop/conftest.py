@@ -14,6 +14,7 @@ from tests.interop.second_packets import Name, direct
 from tests.interop.second_peer import Identity, Listener, Session
 
 _names = itertools.count(1)
+ALLOWED_GROWTH = 96 << 20  # bytes of memory that a module of hostile peers may cost
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,12 @@ def listener(me: Identity) -> Iterator[Listener]:
 
 
 @pytest.fixture
+def told(session: Session, listener: Listener) -> tuple[Session, Listener]:
+    """The two ways on which the server may tell us something."""
+    return session, listener
+
+
+@pytest.fixture
 def queue(server: Daemon) -> Target:
     return new_queue(server)
 
@@ -84,3 +91,30 @@ def queue(server: Daemon) -> Target:
 @pytest.fixture
 def stream_queue(server: Daemon) -> Target:
     return new_queue(server, transactional=True)
+
+
+class Witness:
+    """An honest session beside all that: it must go on delivering."""
+
+    def __init__(self, server: Daemon) -> None:
+        self.identity = Identity(free_address(), os.urandom(16))
+        self.target = new_queue(server)
+        self.session = self.identity.open(server.address)
+        self.sent = 0
+
+    def check(self) -> None:
+        self.sent += 1
+        self.session.recoverable(self.target.direct, b"%d" % self.sent)
+        self.session.until_persisted()
+        assert self.target.bodies() == [b"%d" % number for number in range(1, self.sent + 1)]
+
+
+@pytest.fixture(scope="module")
+def witness(server: Daemon) -> Iterator[Witness]:
+    honest = Witness(server)
+    honest.check()
+    before = server.memory()
+    yield honest
+    honest.check()
+    honest.session.close()
+    assert server.memory() - before < ALLOWED_GROWTH
