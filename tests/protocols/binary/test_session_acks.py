@@ -485,6 +485,7 @@ def test_200_000_messages_pass_on_one_session() -> None:
             effects = right.receive(b"".join(out), 0.0)
             received += sum(type(effect) is Received for effect in effects)
             effects += right.stored(right.unstored, 0.0)
+        assert out or effects, "nothing moves any more"
         for effect in effects:
             if isinstance(effect, Send):
                 for back in left.receive(effect.data, 0.0):
