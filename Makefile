@@ -52,7 +52,7 @@ $(TESTING): $(RUNTIME) requirements/test.txt
 
 .PHONY: debian
 debian:
-	@bash tools/debian-packages.sh "printf '#include <stdio.h>\n#include <dlfcn.h>\n' | gcc -E -:gcc,libc6-dev"
+	@bash tools/debian-packages.sh "printf '#include <stdio.h>\n#include <dlfcn.h>\n' | gcc -E -:gcc,libc6-dev" "curl --version:curl"
 
 # --- Use ---
 

@@ -100,4 +100,4 @@ def serve(
     if bind:
         settings = configuration.merged(settings, {"server": {"bind": list(bind)}}, "--bind")
     directory = data or settings.server.data or default_directories()[0]
-    main.run(settings, Path(directory), announce)
+    main.run(settings, Path(directory).absolute(), announce)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from lior.client.backend import QueueInfo
@@ -18,6 +18,8 @@ from lior.errors import InvalidHandle, OperationCancelled, ServiceNotAvailable, 
 from lior.message import Message, ObjectId
 from lior.security import SecurityDescriptor
 from lior.wire.admin_json import descriptor_from_json, message_from_json, object_id, uuid
+
+ACTIONS: Final = frozenset({"current", "next", "previous", "first", "last"})
 
 
 class Held:
@@ -151,6 +153,7 @@ class RemoteBackend:
     def read_by_lookup(
         self, handle: Held, lookup_id: int, action: str, peek: bool, transaction: UUID | None = None
     ) -> Awaitable[Message]:
+        check_action(action)
         arguments = {"handle": handle.number, "lookup_id": lookup_id, "action": action, "peek": peek,
                      "transaction": self._transaction(transaction)}  # fmt: skip
         return RemoteRead(handle.live(), "read_by_lookup", arguments, kept=not peek and transaction is None)
@@ -160,6 +163,7 @@ class RemoteBackend:
         return RemoteRead(handle.live(), "receive", arguments, kept=True, ending=False)
 
     def take_by_lookup(self, handle: Held, lookup_id: int, action: str) -> Awaitable[Taken]:
+        check_action(action)
         arguments = {"handle": handle.number, "lookup_id": lookup_id, "action": action, "peek": False}
         return RemoteRead(handle.live(), "read_by_lookup", arguments, kept=True, ending=False)
 
@@ -314,6 +318,12 @@ class RemoteRead(asyncio.Future[Any]):
             self.set_result(message)
         else:
             self.set_exception(error)
+
+
+def check_action(action: str) -> None:
+    """As the embedded queue manager does: a word that is none is the program's mistake."""
+    if action not in ACTIONS:
+        raise ValueError(f"an action is one of {', '.join(sorted(ACTIONS))}")
 
 
 def _number(cursor: Held | None) -> int | None:

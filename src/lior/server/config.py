@@ -18,6 +18,8 @@ from uuid import UUID
 from lior.errors import BadConfiguration
 from lior.protocols.binary.settings import SessionSettings
 from lior.protocols.security.policy import SecurityPolicy
+from lior.server.fates import ALL, LEVELS
+from lior.store.fates import DAYS, MOST_ROWS
 
 Routes = Mapping[str, str]
 
@@ -87,6 +89,15 @@ class AdminSection:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordSection:
+    """What became of messages, for `lior trace`."""
+
+    messages: str = setting(ALL, "Which messages are recorded: `all`, `failures` or `off`.", choices=LEVELS)
+    days: float = setting(DAYS, "How long it is kept.", 0)
+    max_rows: int = setting(MOST_ROWS, "Most steps of messages that are kept; the oldest go first.", 1)
+
+
+@dataclass(frozen=True, slots=True)
 class LogSection:
     """The log, on standard error."""
 
@@ -105,6 +116,7 @@ class Settings:
     binary: BinarySection = field(default_factory=BinarySection)
     ping: PingSection = field(default_factory=PingSection)
     admin: AdminSection = field(default_factory=AdminSection)
+    record: RecordSection = field(default_factory=RecordSection)
     log: LogSection = field(default_factory=LogSection)
     security: SecurityPolicy = field(default_factory=SecurityPolicy)
     routes: Routes = field(default_factory=dict)  # next hops: host or queue manager GUID -> host or host:port

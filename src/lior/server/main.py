@@ -83,7 +83,7 @@ class Server:
 
     async def _start(self, parts: AsyncExitStack) -> dict[str, Any]:
         """Each part is stopped in reverse order: first nothing new comes in, last the store is closed."""
-        given = self._settings.server
+        given, record = self._settings.server, self._settings.record
         backend = await open_local(
             self._directory,
             describe=dict,
@@ -91,6 +91,9 @@ class Server:
             cache_bytes=given.cache_bytes,
             low_disk_bytes=given.low_disk_bytes,
             addresses=own_addresses(given.bind),
+            record=record.messages,
+            record_rows=record.max_rows,
+            record_days=record.days,
         )
         parts.push_async_callback(backend.close)
         transfer = network(backend.engine, self._settings, self._directory)

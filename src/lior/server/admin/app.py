@@ -8,7 +8,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -87,25 +87,39 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 @web.middleware
 async def admission(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Who asks: request["caller"] from here on."""
+    """Nobody gets further whom `caller_of` does not know; what is open to all asks for nobody."""
     service = request.app[SERVICE]
     service.requests += 1
-    transport_socket = request.transport.get_extra_info("socket") if request.transport is not None else None
-    if transport_socket is None:
-        raise AccessDenied("the connection is gone", where="transport")
-    if transport_socket.family == socket.AF_UNIX:
-        request["caller"] = peer_caller(transport_socket)
-        return await handler(request)
-    service.names.check(request.headers)
-    if request.path in OPEN_PATHS and service.open_paths:
-        return await handler(request)
-    assert service.token is not None  # TCP clients come only where there is one
-    try:
-        request["caller"] = service.token.caller(request.headers.get("Authorization", ""))
-    except AccessDenied as error:
-        log.warning("a client without the token was refused", extra={"fields": {"peer": request.remote}})
-        return failure(error, 401)
+    if not is_local(request):
+        service.names.check(request.headers)
+        if request.path in OPEN_PATHS and service.open_paths:
+            return await handler(request)
+        try:
+            caller_of(request)
+        except AccessDenied as error:
+            log.warning("a client without the token was refused", extra={"fields": {"peer": request.remote}})
+            return failure(error, 401)
     return await handler(request)
+
+
+def peer_socket(request: web.Request) -> Any:
+    found = request.transport.get_extra_info("socket") if request.transport is not None else None
+    if found is None:
+        raise AccessDenied("the connection is gone", where="transport")
+    return found
+
+
+def is_local(request: web.Request) -> bool:
+    return bool(peer_socket(request).family == socket.AF_UNIX)
+
+
+def caller_of(request: web.Request) -> Caller:
+    """The kernel's word over the Unix socket, the token's over TCP."""
+    if is_local(request):
+        return peer_caller(peer_socket(request))
+    token = request.app[SERVICE].token
+    assert token is not None  # TCP clients come only where there is one
+    return token.caller(request.headers.get("Authorization", ""))
 
 
 async def healthz(request: web.Request) -> web.Response:
@@ -155,7 +169,7 @@ async def call(request: web.Request) -> web.Response:
 
 
 async def _run(request: web.Request, name: str, given: Any) -> web.Response:
-    one = ClientSession(request.app[SERVICE], cast(Caller, request["caller"]))
+    one = ClientSession(request.app[SERVICE], caller_of(request))
     try:
         result = one.run(name, given, b"")
         if inspect.isawaitable(result):
@@ -168,7 +182,7 @@ async def _run(request: web.Request, name: str, given: Any) -> web.Response:
 async def session(request: web.Request) -> web.StreamResponse:
     """The WebSocket of a client session; ?frames=text for JSON without binary frames."""
     service = request.app[SERVICE]
-    channel = Channel(service, cast(Caller, request["caller"]), text=request.query.get("frames") == "text")
+    channel = Channel(service, caller_of(request), text=request.query.get("frames") == "text")
     service.admit(channel)
     try:
         with suppress(ConnectionError):
