@@ -21,6 +21,8 @@ INSECURE = frozenset(
 FINAL_LABEL: Final = "QM Ordering Ack"
 _FINAL_BODY: Final = Struct("<QII16sI")  # [MS-MQQB] 2.2.5.1
 
+ANSWERS = POSITIVE | {MessageClass.REPORT, MessageClass.ORDER_ACK}
+_NACK_BIT = 0x8000
 _RECEIVE_NACK_BITS = 0x4000  # set in the classes that speak of what happened after arrival
 
 
@@ -35,9 +37,18 @@ def bit_of(message_class: int) -> Acknowledgements:
     return Acknowledgements.NEGATIVE_ARRIVAL
 
 
+def is_answer(message_class: int) -> bool:
+    """Acknowledgements and reports, which nobody acknowledges: two queue managers would never come to an end."""
+    return message_class in ANSWERS or message_class & _NACK_BIT != 0
+
+
 def wants_acknowledgement(message: Message, message_class: int) -> bool:
     """An acknowledgement needs an administration queue to go to, and its own bit."""
-    return bool(message.administration_queue and message.acknowledgements_requested & bit_of(message_class))
+    return bool(
+        message.administration_queue
+        and message.acknowledgements_requested & bit_of(message_class)
+        and not is_answer(message.message_class)
+    )
 
 
 def acknowledgement(message: Message, message_class: MessageClass, *, insecure: bool) -> Message | None:

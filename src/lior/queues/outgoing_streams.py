@@ -198,6 +198,10 @@ class OutgoingStreams:
 
     # Order acknowledgements
 
+    def queue_of(self, sequence_id: int) -> OutgoingQueue | None:
+        """The outgoing queue of a stream that has messages left."""
+        return self._queues.get(sequence_id)
+
     def order_acked(self, change: Change, sequence_id: int, number: int) -> OutgoingQueue | None:
         """[MS-MQQB] 3.1.5.6: everything up to `number` was accepted, or refused for good. The queue of the stream;
         None for an acknowledgement to be ignored, of a stream that has nothing left or a number not given."""

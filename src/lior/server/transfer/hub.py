@@ -283,6 +283,11 @@ class Transfer:
         if connection.link is not None:
             connection.link.lost(connection, tokens)
 
+    def leads_to(self, queue: OutgoingQueue, connection: Connection) -> bool:
+        """Whether the other end of the session is where the queue's messages were sent, as far as that is known."""
+        link = self._by_queue.get(queue.queue_id)
+        return link is None or link.remote in (b"", connection.session.remote)
+
     def ordered(self, queue: OutgoingQueue) -> None:
         """An order acknowledgement made progress in the queue's stream."""
         link = self._by_queue.get(queue.queue_id)

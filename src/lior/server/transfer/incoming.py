@@ -145,9 +145,11 @@ class Incoming:
     ) -> None:
         """[MS-MQQB] 3.1.5.6, 3.1.5.7. Anything else for the order queue is dropped."""
         if isinstance(control, OrderAck):
-            queue = self._manager.outgoing_streams.order_acked(
-                change, control.tx_sequence_id, control.tx_sequence_number)
-            if queue is not None:
+            streams = self._manager.outgoing_streams
+            queue = streams.queue_of(control.tx_sequence_id)
+            if queue is None or not self._hub.leads_to(queue, connection):
+                return  # QB-145: of nothing that waits, or from a stranger
+            if streams.order_acked(change, control.tx_sequence_id, control.tx_sequence_number) is not None:
                 change.then(self._hub.ordered, queue)
         elif isinstance(control, FinalAck):
             key = key_of(user_message)

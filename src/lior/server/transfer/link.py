@@ -45,6 +45,7 @@ class Link:
         self.port = port
         self.departures: dict[int, Departure] = {}  # by queue id
         self.connection: Connection | None = None
+        self.remote = b""  # GUID of the queue manager that was there last
         self._hub = hub
         self._hops: list[Hop] = []
         self._dialing: asyncio.Task[None] | None = None
@@ -175,6 +176,7 @@ class Link:
         """A session that the other side opened serves as well as one of ours."""
         self._cancel_retry()
         self.connection = connection
+        self.remote = connection.session.remote
         connection.link = self
         self._record(ConnectionStatus.READY, (connection.address,))
         for departure in self.departures.values():
@@ -268,6 +270,7 @@ class Link:
     def established(self, connection: Connection) -> None:
         """Our own handshake is complete (3.1.5.4.2)."""
         self.connection = connection
+        self.remote = connection.session.remote
         self._record(ConnectionStatus.READY, (connection.address,))
         for departure in self.departures.values():
             departure.queue.next_hops = (str(Hop(connection.address, self.port)),)
