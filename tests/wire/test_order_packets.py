@@ -51,7 +51,7 @@ TO_ADDRESS = o.order_queue_at(ADDRESS)
 # ---- what is sent ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("QB-019", "QB-040")
+@pytest.mark.spec("QB-019")
 def test_an_order_ack_to_an_identifier_has_192_bytes_and_the_flags_of_the_table() -> None:
     packet = packet_of(o.order_ack_message(ORDER, TO_ID))
     fields = second_user_message.decode(packet)
@@ -152,7 +152,7 @@ def test_a_null_identifier_is_ours() -> None:
     assert seen(message.encode()) == ORDER
 
 
-@pytest.mark.spec("QB-126", "QB-050")
+@pytest.mark.spec("QB-126")
 @pytest.mark.parametrize("message_class", [*(int(one) for one in MessageClass), 0x0123, 0x3FFF, 0xE1FF])
 def test_destination_and_class_decide_what_a_packet_is(message_class: int) -> None:
     message = o.order_ack_message(ORDER, TO_ID)

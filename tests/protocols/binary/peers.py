@@ -177,6 +177,14 @@ def opened_initiator(settings: SessionSettings = DEFAULTS, *, remote: bytes | No
     return session
 
 
+def with_sent(express: int = 0, recoverable: int = 0, *, window: int = 64) -> Session:
+    """An open session with messages in flight: tokens 1, 2, ... the express ones first."""
+    session = opened(SessionSettings(window_size=window), window=window)
+    for number in range(1, express + recoverable + 1):
+        session.send(EXPRESS, number, number > express, 0.0)
+    return session
+
+
 # ---- two sessions ---------------------------------------------------------------------------------------------------
 
 

@@ -239,7 +239,7 @@ def test_a_session_is_direct_once_a_message_to_a_direct_name_came() -> None:
     assert not opened_initiator().direct and opened_initiator(remote=None).direct
 
 
-@pytest.mark.spec("QB-001")
+@pytest.mark.spec("QB-074")
 def test_two_sessions_find_each_other_and_send_both_ways() -> None:
     link = Link.opened()
     assert link.left.session.remote == PEER and link.right.session.remote == OWN

@@ -62,7 +62,7 @@ TABLE: dict[tuple[SessionState, str], tuple[SessionState, list[type[Effect]]]] =
 }
 
 
-@pytest.mark.spec("QB-133", "QB-070", "QB-071", "QB-072", "QB-073", "QB-074", "QB-010", "QB-001")
+@pytest.mark.spec("QB-133", "QB-070", "QB-071", "QB-072", "QB-073", "QB-074", "QB-010")
 @pytest.mark.parametrize("packet", PACKETS)
 @pytest.mark.parametrize("state", [EC, ECR, CP, CPR, OPEN])
 def test_a_packet_does_what_the_table_says_or_ends_the_session(state: SessionState, packet: str) -> None:

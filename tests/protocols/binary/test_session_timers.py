@@ -39,7 +39,7 @@ def ticked_until_closed(session: Session, limit: float) -> float:
 # ---- initialisation -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("QB-107", "QB-070", "QB-138")
+@pytest.mark.spec("QB-107", "QB-070")
 def test_a_silent_connection_is_closed_60_seconds_after_its_own_beginning() -> None:
     for start in (0.0, 0.5, 1234.0):
         assert ticked_until_closed(acceptor(now=start), start + 1000) == start + 60

@@ -1,8 +1,20 @@
-"""What a session wants done, or tells ([MS-MQQB] 3.1.5): the results of its calls, in order."""
+"""What a session wants done, or tells ([MS-MQQB] 3.1.5): the results of its calls, in order; and its states."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from lior.wire.user_message import UserMessage
+
+
+class SessionState(Enum):
+    """SessionState (3.1.1.3.1); WAITING_RECONNECT belongs to whoever makes the next session."""
+
+    WAITING_EC = "waiting for an EstablishConnection request"
+    WAITING_ECR = "waiting for an EstablishConnection response"
+    WAITING_CP = "waiting for a ConnectionParameters request"
+    WAITING_CPR = "waiting for a ConnectionParameters response"
+    OPEN = "open"
+    CLOSED = "closed"
 
 
 @dataclass(slots=True)

@@ -6,19 +6,21 @@ The session knows no socket, queue or disk. Who owns it writes the bytes of Send
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final
 
 from lior.errors import InvalidParameter, Malformed
-from lior.protocols.binary.effects import Acknowledged, Close, Effect, Opened, Persisted, Received, Send
-from lior.protocols.binary.framer import Framer
-from lior.protocols.binary.handshake import (
-    connection_request,
-    connection_response,
-    parameters,
-    recoverable_ack_timeout,
-    response_problem,
+from lior.protocols.binary import handshake
+from lior.protocols.binary.effects import (
+    Acknowledged,
+    Close,
+    Effect,
+    Opened,
+    Persisted,
+    Received,
+    Send,
+    SessionState,
 )
+from lior.protocols.binary.framer import Framer
 from lior.protocols.binary.receiving import NEVER, ReceivingHalf
 from lior.protocols.binary.sending import SendingHalf
 from lior.protocols.binary.settings import SessionSettings
@@ -44,18 +46,6 @@ _DIRECT_MASK: Final = 7 << DQ_SHIFT
 _DIRECT: Final = DIRECT << DQ_SHIFT
 _PACKET_TYPE_AT: Final = 18  # the low byte of InternalHeader.Flags
 _LARGEST_BEFORE_OPEN: Final = EstablishConnection.SIZE
-
-
-class SessionState(Enum):
-    """SessionState (3.1.1.3.1); WAITING_RECONNECT belongs to whoever makes the next session."""
-
-    WAITING_EC = "waiting for an EstablishConnection request"
-    WAITING_ECR = "waiting for an EstablishConnection response"
-    WAITING_CP = "waiting for a ConnectionParameters request"
-    WAITING_CPR = "waiting for a ConnectionParameters response"
-    OPEN = "open"
-    CLOSED = "closed"
-
 
 _OPEN: Final = SessionState.OPEN
 _CLOSED: Final = SessionState.CLOSED
@@ -144,7 +134,7 @@ class Session:
         self._started = now
         settings = self._settings
         self._timers.initialisation = now + settings.initialisation + 2 * settings.round_trip_delay
-        return [Send(connection_request(settings, self._own, self.remote, self._pinged, now))]
+        return [Send(handshake.connection_request(settings, self._own, self.remote, self._pinged, now))]
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> list[Effect]:
         """Any part of the stream."""
@@ -338,7 +328,7 @@ class Session:
             self._end(call, "an EstablishConnection request that makes no sense", malformed=True)
             return
         self.remote = request.header.client_guid
-        response = connection_response(request, self._own, self._refuse)
+        response = handshake.connection_response(request, self._own, self._refuse)
         call.effects.append(Send(response.encode()))
         self.state = SessionState.WAITING_CP
         if response.refused:  # 3.1.5.3.1 would wait for parameters all the same
@@ -351,13 +341,13 @@ class Session:
         if response.refused:
             self._end(call, "the peer refused the session", refused=True)
             return
-        if problem := response_problem(response, self._own, self.remote):
+        if problem := handshake.response_problem(response, self._own, self.remote):
             self._end(call, problem, malformed=True)
             return
         self.remote = response.header.server_guid
         receiving = self._receiving
-        receiving.recoverable_ack = recoverable_ack_timeout(self._settings, call.now - self._started)
-        call.effects.append(Send(parameters(receiving.recoverable_ack, receiving.ack_wait, receiving.window_size)))
+        receiving.recoverable_ack = handshake.recoverable_ack_timeout(self._settings, call.now - self._started)
+        call.effects.append(Send(handshake.parameters(receiving.recoverable_ack, receiving.ack_wait, receiving.window_size)))
         self.state = SessionState.WAITING_CPR
 
     def _parameters_request(self, packet: bytes, call: _Call) -> None:
@@ -370,7 +360,7 @@ class Session:
         receiving.ack_wait = header.ack_timeout / 1000
         receiving.recoverable_ack = header.recoverable_ack_timeout / 1000
         self._set_ack_wait()
-        call.effects.append(Send(parameters(receiving.recoverable_ack, receiving.ack_wait, receiving.window_size)))
+        call.effects.append(Send(handshake.parameters(receiving.recoverable_ack, receiving.ack_wait, receiving.window_size)))
         self._open(header.window_size, call)
 
     def _parameters_response(self, packet: bytes, call: _Call) -> None:
