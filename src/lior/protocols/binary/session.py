@@ -347,7 +347,7 @@ class Session:
         self.remote = response.header.server_guid
         receiving = self._receiving
         receiving.recoverable_ack = handshake.recoverable_ack_timeout(self._settings, call.now - self._started)
-        call.effects.append(Send(handshake.parameters(receiving.recoverable_ack, receiving.ack_wait, receiving.window_size)))
+        self._send_parameters(call)
         self.state = SessionState.WAITING_CPR
 
     def _parameters_request(self, packet: bytes, call: _Call) -> None:
@@ -360,7 +360,7 @@ class Session:
         receiving.ack_wait = header.ack_timeout / 1000
         receiving.recoverable_ack = header.recoverable_ack_timeout / 1000
         self._set_ack_wait()
-        call.effects.append(Send(handshake.parameters(receiving.recoverable_ack, receiving.ack_wait, receiving.window_size)))
+        self._send_parameters(call)
         self._open(header.window_size, call)
 
     def _parameters_response(self, packet: bytes, call: _Call) -> None:
@@ -370,6 +370,10 @@ class Session:
             self._end(call, "the peer refused the session", refused=True)
             return
         self._open(response.header.window_size, call)
+
+    def _send_parameters(self, call: _Call) -> None:
+        ours = self._receiving
+        call.effects.append(Send(handshake.parameters(ours.recoverable_ack, ours.ack_wait, ours.window_size)))
 
     def _open(self, peer_window: int, call: _Call) -> None:
         self._timers.initialisation = NEVER
