@@ -489,6 +489,22 @@ def test_a_message_delivered_after_it_was_purged_or_had_expired_is_gone_once(eng
     assert deleted == [0x8001, 2, 2]
 
 
+def test_a_late_word_on_a_message_that_another_link_has_changes_nothing() -> None:
+    engine = ManualEngine(cache_bytes=0)
+    engine.send(engine.sender(r"DIRECT=OS:elsewhere\private$\q"), Message(b"1", delivery_guarantee=1))
+    (early,) = take(engine, LINK)
+    engine.manager.outgoing_streams.release(LINK, [early])
+    (position,) = take(engine, other := object())
+    change = Change()
+    engine.manager.removal.transferred(change, early)
+    assert change.operations == [] and position.owner is other
+    engine.manager.removal.transferred(change, position)
+    engine.manager.core.submit(change)
+    engine.commit()
+    queue = outgoing(engine)
+    assert queue.message_count == queue.unavailable == 0 and engine.manager.core.total_bytes == 0
+
+
 @pytest.mark.spec("QB-099")
 def test_a_delivery_that_cannot_be_noted_is_sent_again_even_if_the_link_ended_meanwhile() -> None:
     engine = ManualEngine(FullStore())

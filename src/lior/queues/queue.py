@@ -246,6 +246,11 @@ class Queue:
     def __contains__(self, lookup_id: int) -> bool:
         return lookup_id in self.available or lookup_id in self.positions
 
+    def knows(self, position: Position) -> bool:
+        """Whether an available position speaks of its message still: one out of memory may have a successor."""
+        lookup_id = position.lookup_id
+        return lookup_id in self.available and self.positions.get(lookup_id, position) is position
+
     def locked_positions(self) -> Iterator[Position]:
         for position in list(self.positions.values()):
             if position.state in (State.LOCKED, State.PURGE_PENDING):

@@ -336,6 +336,8 @@ class Removal:
         fails it is sent again."""
         if position.state is State.DELETED or isinstance(position.owner, HELD):
             return
+        if position.state is State.AVAILABLE and not position.queue.knows(position):
+            return  # given back, and with somebody else by now
         self.take(change, position)
         change.otherwise(self.put_back, position)
         self._stage_held(change, position, MessageClass.ACK_REACH_QUEUE)
