@@ -10,16 +10,7 @@ from typing import Final
 
 from lior.errors import InvalidParameter, Malformed
 from lior.protocols.binary import handshake
-from lior.protocols.binary.effects import (
-    Acknowledged,
-    Close,
-    Effect,
-    Opened,
-    Persisted,
-    Received,
-    Send,
-    SessionState,
-)
+from lior.protocols.binary.effects import Acknowledged, Close, Effect, Opened, Persisted, Received, Send, SessionState
 from lior.protocols.binary.framer import Framer
 from lior.protocols.binary.receiving import NEVER, ReceivingHalf
 from lior.protocols.binary.sending import SendingHalf
