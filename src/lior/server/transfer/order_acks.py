@@ -96,14 +96,15 @@ class OrderAcks:
     def _send(self, stream: _Stream) -> None:
         """To the queue manager that sent the messages. If no session leads to it now, its next try asks again."""
         info = stream.info
-        if not info.sequence_id:
+        sequence_id, number = self._hub.manager.incoming_streams.stored(info)  # not what is still on its way to disk
+        if not sequence_id:
             return  # nothing was ever accepted
         connection = stream.connection
         if connection is None or not connection.is_open:
             connection = self._hub.session_with(info.sender.bytes_le)
         manager = self._hub.manager
         change = Change()
-        message = order_ack_message(OrderAck(info.sequence_id, info.last_sequence_number), stream.to)
+        message = order_ack_message(OrderAck(sequence_id, number), stream.to)
         message.source_queue_manager = manager.core.properties.identifier
         message.identifier = ObjectId(message.source_queue_manager, manager.core.ordinals.next(change))
         message.sent_time = self._hub.clock.wall()
