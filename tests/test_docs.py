@@ -149,6 +149,8 @@ class Sandbox:
             printed.append(line)
             if line.startswith(b"ready"):
                 break
+        else:
+            process.wait()
         with_limit.cancel()
         return b"".join(printed).decode()
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from lior.testing.serving import Serving
@@ -13,7 +12,31 @@ from lior.testing.serving import Serving
 QUEUE = r".\private$\orders"
 STREAM = r".\private$\stream"
 
-Start = Callable[..., Serving]
+
+class Admin:
+    """Plain HTTP to a server's admin API, over TCP with its token."""
+
+    def __init__(self, server: Serving) -> None:
+        self._server = server
+
+    def get(self, path: str, **headers: str) -> tuple[int, Any]:
+        return get(self._server.admin_url + path, self._server.token, **headers)
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        """The result; an error fails the test."""
+        status, answer = self.post(name, arguments)
+        assert status == 200, answer
+        return answer["result"]
+
+    def refused(self, name: str, /, **arguments: Any) -> dict[str, Any]:
+        """The error, with the status of its answer."""
+        status, answer = self.post(name, arguments)
+        assert status != 200, answer
+        found: dict[str, Any] = answer["error"]
+        return found | {"status": status}
+
+    def post(self, name: str, data: Any, **headers: str) -> tuple[int, Any]:
+        return get(f"{self._server.admin_url}/v1/{name}", self._server.token, data, **headers)
 
 
 def get(url: str, token: str = "", data: Any = None, **headers: str) -> tuple[int, Any]:
@@ -41,6 +64,3 @@ def lines(log: str, **wanted: str) -> list[str]:
     """Lines of the log that have these words."""
     return [line for line in log.splitlines() if all(f"{name}={value}" in line for name, value in wanted.items())]
 
-
-def data_of(tmp_path: Path) -> Path:
-    return tmp_path / "data"
