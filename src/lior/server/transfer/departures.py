@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lior.protocols.binary.ordering import NEVER, ResendLadder
 from lior.queues.change import Change
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lior.transfer")
 
+MOST_UNORDERED: Final = 64 << 20  # bytes of one queue
+
 
 class Departure:
     """One outgoing queue on its link."""
@@ -27,20 +29,28 @@ class Departure:
         self.link = link
         self.unordered: dict[int, Position] = {}  # transactional, sent, not order-acknowledged; by lookup id
         self.ladder = ResendLadder(hub.settings.session)
+        self.bytes = 0  # of those: they are kept in memory
         self._hub = hub
         self._timer: asyncio.TimerHandle | None = None
 
     def sent(self, position: Position) -> None:
         """A transactional message left: the stream's timer runs (3.1.2.6)."""
         self.unordered[position.lookup_id] = position
+        self.bytes += position.size
         self.ladder.sent(self._hub.loop.time())
         if self._timer is None:
             self._arm()
+
+    @property
+    def is_full(self) -> bool:
+        """So much without an order acknowledgement that the rest has to wait for one."""
+        return self.bytes >= MOST_UNORDERED
 
     def ordered(self) -> None:
         """An order acknowledgement made progress: forget what is gone, begin the ladder anew."""
         link = self.link
         self.unordered = {i: p for i, p in self.unordered.items() if p.owner is link and p.state is State.LOCKED}
+        self.bytes = sum(position.size for position in self.unordered.values())
         self.ladder.acknowledged(bool(self.unordered), self._hub.loop.time())
         self._arm()
 
@@ -79,7 +89,8 @@ class Departure:
         """To their place in the queue."""
         positions = list(positions)
         for position in positions:
-            self.unordered.pop(position.lookup_id, None)
+            if self.unordered.pop(position.lookup_id, None) is not None:
+                self.bytes -= position.size
         self._hub.manager.outgoing_streams.release(self.link, positions)
 
     def stop(self) -> None:

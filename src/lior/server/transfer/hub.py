@@ -294,6 +294,7 @@ class Transfer:
         departure = None if link is None else link.departures.get(queue.queue_id)
         if departure is not None:
             departure.ordered()
+            departure.link.wake()
 
     def _done_waiting(self, connection: Connection) -> None:
         """The handshake ended one way or the other; counted once for each connection."""

@@ -156,7 +156,8 @@ class Incoming:
             if key not in keys and not self._is_duplicate(key, now):
                 keys[key] = None
                 self._manager.outgoing_streams.final_acked(
-                    change, guid_of(control.source_guid), control.message_id, control.message_class)
+                    change, guid_of(control.source_guid), control.message_id, control.message_class,
+                    control.tx_sequence_id)
 
     # A queue of ours
 

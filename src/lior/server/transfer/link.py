@@ -135,7 +135,7 @@ class Link:
         for at, departure in enumerate(departures):
             queue = departure.queue
             priority = queue.head_priority()
-            if priority is None or not queue.may_transmit or queue.queue_id in blocked:
+            if priority is None or not queue.may_transmit or queue.queue_id in blocked or departure.is_full:
                 continue
             value = (priority + queue.properties.base_priority) * 4096 + (at + self._turn) % len(self.departures)
             if value > urgency:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from lior.message import Message, ObjectId
-from lior.protocols.binary.ordering import OrderAckSchedule
+from lior.protocols.binary.ordering import NEVER, OrderAckSchedule
 from lior.queues.change import Change
 from lior.queues.outgoing import IncomingTransactionalTransferInfo
 from lior.wire.message_packet import to_packet
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from lior.server.transfer.hub import Transfer
 
 MANY_STREAMS: Final = 4096
+MANY_MESSAGES: Final = 1024
 
 
 class _Stream:
     """One incoming stream whose position the sender is to learn."""
 
-    __slots__ = ("asked", "connection", "info", "schedule", "timer", "to")
+    __slots__ = ("asked", "connection", "info", "last_sent", "schedule", "timer", "to")
 
     def __init__(self, info: IncomingTransactionalTransferInfo, schedule: OrderAckSchedule) -> None:
         self.info = info
@@ -31,6 +32,7 @@ class _Stream:
         self.connection: Connection | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.to = ""
+        self.last_sent = 0
         self.asked = False  # in a change that is not on disk yet
 
 
@@ -78,13 +80,18 @@ class OrderAcks:
         """3.1.1.6.2: later arrivals put it off, but not for ever."""
         stream.asked = False
         stream.schedule.received(self._hub.loop.time())
-        if stream.timer is None:
+        if stream.info.last_sequence_number - stream.last_sent >= MANY_MESSAGES:
+            stream.schedule.due(stream.schedule.deadline)  # before the timer: the sender keeps all of them meanwhile
+            self._send(stream)
+        elif stream.timer is None:
             stream.timer = self._hub.loop.call_at(stream.schedule.deadline, self._due, stream)
 
     def _due(self, stream: _Stream) -> None:
         """The timer is set once; what came meanwhile moved the deadline only."""
         stream.timer = None
         now = self._hub.loop.time()
+        if stream.schedule.deadline == NEVER:
+            return
         if stream.schedule.deadline > now + 0.002:
             stream.timer = self._hub.loop.call_at(stream.schedule.deadline, self._due, stream)
             return
@@ -99,6 +106,7 @@ class OrderAcks:
         sequence_id, number = self._hub.manager.incoming_streams.stored(info)  # not what is still on its way to disk
         if not sequence_id:
             return  # nothing was ever accepted
+        stream.last_sent = number
         connection = stream.connection
         if connection is None or not connection.is_open:
             connection = self._hub.session_with(info.sender.bytes_le)
