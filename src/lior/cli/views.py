@@ -46,6 +46,7 @@ def queue_fields(info: QueueInfo) -> dict[str, str]:
     fields = {
         "path": info.path,
         "format name": info.format_name,
+        "by number": info.private_name,
         "kind": info.kind,
         "transactional": _yes(info.transactional),
         "label": "" if outgoing else properties["label"],

@@ -34,6 +34,7 @@ class QueueInfo:
     create_time: int = 0
     modify_time: int = 0
     properties: dict[str, Any] = field(default_factory=dict)
+    private_name: str = ""  # PRIVATE=GUID\number, of a private queue
 
 
 def info_of(figures: dict[str, Any]) -> QueueInfo:

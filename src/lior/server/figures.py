@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from lior.errors import LiorError
-from lior.names import DirectName, MachineName, QueueSuffix
+from lior.names import DirectName, MachineName, PrivateName, QueueSuffix
 from lior.queues.definition import QueueType
 from lior.queues.descriptor import PEEK_ACCESS
 from lior.queues.manager import QueueManager
@@ -39,6 +39,12 @@ def format_name(manager: QueueManager, queue: Queue) -> str:
     return str(DirectName.from_path(queue.path))
 
 
+def private_name(manager: QueueManager, queue: Queue) -> str:
+    """The name by number, as packets carry it; empty where there is none."""
+    number = queue.private_number
+    return str(PrivateName(manager.core.properties.identifier, number)) if number else ""
+
+
 def queue_figures(manager: QueueManager, queue: Queue) -> dict[str, Any]:
     journal = queue.journal
     properties = queue.properties.to_json()
@@ -47,6 +53,7 @@ def queue_figures(manager: QueueManager, queue: Queue) -> dict[str, Any]:
         "name": queue.name,
         "path": str(queue.path) if queue.path is not None else queue.name,
         "format_name": format_name(manager, queue),
+        "private_name": private_name(manager, queue),
         "kind": queue.kind.value,
         "transactional": queue.transactional,
         "messages": queue.message_count,
