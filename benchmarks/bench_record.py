@@ -20,9 +20,10 @@ from pathlib import Path
 
 import lior
 from lior.message import INFINITE
-from lior.server.fates import Recorder
+from lior.server.fates import Recorder, recorder
 from lior.server.runtime import SystemClock
 from lior.store.fates import FateLog
+from lior.store.search import Wanted
 
 BODY = os.urandom(1024)
 WORKERS = 64
@@ -47,20 +48,25 @@ async def rate(qm: lior.aio.QueueManager, seconds: float, recoverable: bool) -> 
 
 
 async def compete(directory: Path, seconds: float, rounds: int) -> dict[str, dict[str, list[float]]]:
-    managers = {}
-    for level in LEVELS:
-        managers[level] = await lior.aio.open(directory / level, record=level)
-        await managers[level].set_properties(queue_manager_quota=INFINITE)
-        await managers[level].create_queue(QUEUE)
+    """One queue manager for all, so that nothing but the recorder differs."""
     rates: dict[str, dict[str, list[float]]] = {"durable": {}, "express": {}}
-    for round_ in range(rounds + 1):
-        for kind in rates:
-            for level in random.sample(LEVELS, len(LEVELS)):
-                found = await rate(managers[level], seconds, kind == "durable")
-                if round_:  # the first only warms up
-                    rates[kind].setdefault(level, []).append(found)
-    for manager in managers.values():
-        await manager.close()
+    async with lior.aio.open(directory, record="off") as qm:
+        await qm.set_properties(queue_manager_quota=INFINITE)
+        await qm.create_queue(QUEUE)
+        core = qm.backend.manager.core
+        recorders = {level: recorder(level, directory, core.clock) for level in LEVELS}
+        for round_ in range(rounds + 1):
+            for kind in rates:
+                for level in random.sample(LEVELS, len(LEVELS)):
+                    core.fates = kept = recorders[level]
+                    found = await rate(qm, seconds, kind == "durable")
+                    if kept is not None:
+                        await kept.find(Wanted(label="nobody's"))  # until it is written
+                    if round_:  # the first only warms up
+                        rates[kind].setdefault(level, []).append(found)
+        core.fates = None
+        for kept in filter(None, recorders.values()):
+            kept.close()
     return rates
 
 
