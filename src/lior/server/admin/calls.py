@@ -203,10 +203,12 @@ async def send_to(s: ClientSession, queue: str, messages: list[Message]) -> list
 
 
 async def receive_from(s: ClientSession, queue: str, timeout_ms: int) -> Message:
-    """The message is the client's when it leaves here: one whose answer gets lost is gone."""
+    """The message is the client's when its answer leaves; one whose client went away before stays in the queue."""
     handle = s.now(s.backend.open(_format_name(queue), RECEIVE, False))
     try:
-        return await s.backend.receive(handle, timeout_ms)
+        taken: TwoPhaseRead = await s.backend.take(handle, timeout_ms)
+        await s.backend.end_take(taken, True)
+        return taken.message
     finally:
         s.now(s.backend.close_handle(handle))
 
