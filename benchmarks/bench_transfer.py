@@ -10,8 +10,9 @@ commit. "Sent" is the rate at which A answered its senders.
 
 RabbitMQ's durable rate is that of a classic durable queue with publisher confirms, at most 64 without one: on disk
 once, in one place. Its other rate is without confirms, in memory. Each is measured beside a consumer that takes and
-acknowledges everything, which the goals are stated for, and without one, which is less work. Contestants take turns in
-random order within each round; a ratio is the median of the rounds' ratios. CPU is microseconds a message, at both ends.
+acknowledges everything, which the goals are stated for, and without one, which is less work. Contestants take turns
+in random order within each round; a ratio is the median of the rounds' ratios. CPU is microseconds a message, at each
+end.
 """
 
 import argparse
@@ -217,11 +218,13 @@ def ratio(results: dict[str, list[Result]], one: str, other: str) -> float:
 
 
 def report(results: dict[str, list[Result]]) -> None:
-    print(f"{'messages of 1 KB a second':<40}{'median':>9}{'lowest':>9}{'highest':>9}{'sent':>9}{'CPU from':>10}{'CPU to':>8}")
+    heads = ("median", "lowest", "highest", "sent", "CPU from", "CPU to")
+    print(f"{'messages of 1 KB a second':<40}" + "".join(f"{head:>9}" for head in heads))
     for name, found in results.items():
         rates = [result["rate"] for result in found]
-        print(f"{name:<40}{statistics.median(rates):>9,.0f}{min(rates):>9,.0f}{max(rates):>9,.0f}"
-              f"{median(found, 'sent'):>9,.0f}{median(found, 'sender'):>10.1f}{median(found, 'receiver'):>8.1f}   {SAFETY[name]}")  # fmt: skip
+        columns = (statistics.median(rates), min(rates), max(rates), median(found, "sent"))
+        cpu = "".join(f"{median(found, end):>9.1f}" for end in ("sender", "receiver"))
+        print(f"{name:<40}" + "".join(f"{value:>9,.0f}" for value in columns) + cpu + f"   {SAFETY[name]}")
     print()
     for mode, (peer, goal) in GOALS.items():
         if peer not in results:

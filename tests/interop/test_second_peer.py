@@ -1,4 +1,8 @@
-"""The second peer itself: on the frames of [MS-MQQB] section 4.1, and against another of its kind."""
+"""The second peer itself: on the frames of [MS-MQQB] section 4.1, and against another of its kind.
+
+It is all the second opinion there is: tshark 4.0 and scapy know no binary protocol of MSMQ (scapy-rpc has its RPC
+interfaces only), and no capture of Windows is at hand.
+"""
 
 from __future__ import annotations
 
