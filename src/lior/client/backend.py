@@ -38,7 +38,7 @@ class QueueInfo:
 
 
 def info_of(figures: dict[str, Any]) -> QueueInfo:
-    """The QueueInfo among more figures."""
+    """The QueueInfo among more figures: those of an outgoing queue, or of a newer server."""
     return QueueInfo(**{name: value for name, value in figures.items() if name in QueueInfo.__dataclass_fields__})
 
 

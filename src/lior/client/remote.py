@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from lior.client.backend import QueueInfo
+from lior.client.backend import QueueInfo, info_of
 from lior.client.channel import Channel
 from lior.client.target import Target
 from lior.errors import InvalidHandle, OperationCancelled, ServiceNotAvailable, TransactionSequence
@@ -214,7 +214,7 @@ class RemoteBackend:
     # Queues
 
     async def create_queue(self, path: str, properties: Mapping[str, Any]) -> QueueInfo:
-        return QueueInfo(**await self._call("create_queue", path=path, properties=properties))
+        return info_of(await self._call("create_queue", path=path, properties=properties))
 
     async def delete_queue(self, name: str) -> None:
         await self._call("delete_queue", name=name)
@@ -235,10 +235,10 @@ class RemoteBackend:
         await self._call("set_security", name=name, information=information, descriptor=descriptor)
 
     async def queue(self, name: str) -> QueueInfo:
-        return QueueInfo(**await self._call("queue", name=name))
+        return info_of(await self._call("queue", name=name))
 
     async def queues(self) -> list[QueueInfo]:
-        return [QueueInfo(**found) for found in await self._call("queues")]
+        return [info_of(found) for found in await self._call("queues")]
 
     async def outgoing(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = await self._call("outgoing")
