@@ -117,15 +117,21 @@ class Departures:
         for position in express:
             if position is None:
                 continue
-            if position.message.transaction is not None:
+            if self.in_stream(position):
                 self.in_flight.discard(position.lookup_id)
             elif not position.message.delivery_guarantee and is_held(position):
                 removal.transferred(change, position)
         for position in recoverable:
-            if position is not None and position.message.transaction is None and is_held(position):
+            if position is not None and not self.in_stream(position) and is_held(position):
                 removal.transferred(change, position)
         if change.operations or change.has_steps:
             self._hub.manager.core.submit(change)
+
+    def in_stream(self, position: Position) -> bool:
+        """Of an exactly-once stream that begins here. On its way through us a transactional message is like any
+        recoverable one: only its source and its destination know the stream (QB-171)."""
+        message = position.message
+        return message.transaction is not None and self._hub.manager.core.is_source(message)
 
     def given_up(self, link: Link, positions: list[Position | None]) -> None:
         """A session ended with these in flight: their place in the queue is theirs again."""
@@ -133,10 +139,10 @@ class Departures:
         for position in positions:
             if position is None:
                 continue
-            if position.message.transaction is None:
-                kept.append(position)
-            else:
+            if self.in_stream(position):
                 self.in_flight.discard(position.lookup_id)
+            else:
+                kept.append(position)
         self._hub.manager.outgoing_streams.release(link, kept)
 
 

@@ -150,7 +150,7 @@ class Link:
         except LiorError as error:
             self._refuse(position, error)
             return b""
-        if position.message.transaction is not None:
+        if hub.departures.in_stream(position):
             hub.departures.in_flight.add(position.lookup_id)
             departure.sent(position)
         return packet
