@@ -54,7 +54,8 @@ async def compete(directory: Path, seconds: float, rounds: int) -> dict[str, dic
         await qm.set_properties(queue_manager_quota=INFINITE)
         await qm.create_queue(QUEUE)
         core = qm.backend.manager.core
-        recorders = {level: recorder(level, directory, core.clock) for level in LEVELS}
+        own = core.properties.identifier
+        recorders = {level: recorder(level, directory, core.clock, lambda: own) for level in LEVELS}
         for round_ in range(rounds + 1):
             for kind in rates:
                 for level in random.sample(LEVELS, len(LEVELS)):
@@ -78,7 +79,8 @@ async def nanoseconds(count: int = 20_000) -> dict[str, float]:
         core = qm.backend.manager.core
         queue = next(queue for queue in core.queues.values() if queue.message_count)
         position = queue.position(queue.available.first(), core.store)
-    recorder = Recorder(FateLog(None), SystemClock())
+    own = position.message.identifier.lineage
+    recorder = Recorder(FateLog(None), SystemClock(), lambda: own)
     times: dict[str, list[float]] = {"nothing": [], "arrived": [], "removed": []}
     for _ in range(20):
         start = time.perf_counter_ns()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from pathlib import Path
 from uuid import UUID
@@ -19,7 +20,7 @@ from lior.queues.position import Position
 from lior.queues.queue import Queue
 from lior.server.fates import INTERVAL, FailureRecorder, Recorder, recorder
 from lior.server.local import LocalBackend
-from lior.store.fate_chunks import FateColumns
+from lior.store.fate_chunks import CHUNK_ROWS, Rows
 from lior.store.fates import FATES_FILE, FateLog, Found
 from lior.store.search import Wanted
 from lior.testing.clock import FakeClock
@@ -34,6 +35,10 @@ def position(number: int, *, stored: bool = True, **fields: object) -> Position:
     for name, value in fields.items():
         setattr(message, name, value)
     return Position(QUEUE, 4 << 56 | number, message, 1000.0 + number, stored)
+
+
+def own() -> UUID:
+    return GUID
 
 
 def about(number: int) -> Wanted:
@@ -52,7 +57,7 @@ class HeldLog(FateLog):
         self.reached = threading.Event()
         self.go = threading.Event()
 
-    def append(self, rows: FateColumns, lost: int = 0) -> None:
+    def append(self, rows: Rows, lost: int = 0) -> None:
         self.reached.set()
         assert self.go.wait(LONG)
         super().append(rows, lost)
@@ -61,7 +66,7 @@ class HeldLog(FateLog):
 @looped
 async def test_a_row_has_everything_that_was_told() -> None:
     clock = FakeClock()
-    kept = Recorder(FateLog(None), clock)
+    kept = Recorder(FateLog(None), clock, own)
     kept.arrived(position(1))
     kept.removed(position(1), MessageClass.ACK_RECEIVE)
     kept.handed(position(1), "192.0.2.1")
@@ -79,7 +84,7 @@ async def test_a_row_has_everything_that_was_told() -> None:
 async def test_rows_are_written_without_anybody_asking() -> None:
     log = HeldLog()
     log.go.set()
-    kept = Recorder(log, FakeClock())
+    kept = Recorder(log, FakeClock(), own)
     kept.arrived(position(1))
     assert not log.reached.is_set()
     assert await asyncio.to_thread(log.reached.wait, LONG)  # after INTERVAL
@@ -89,7 +94,7 @@ async def test_rows_are_written_without_anybody_asking() -> None:
 @looped
 async def test_a_thread_that_falls_behind_costs_rows_and_never_the_loop() -> None:
     log = HeldLog()
-    kept = Recorder(log, FakeClock(), most_waiting=10)
+    kept = Recorder(log, FakeClock(), own, most_waiting=10)
     for number in range(5):
         kept.arrived(position(number))
     kept.flush()
@@ -109,7 +114,7 @@ async def test_a_thread_that_falls_behind_costs_rows_and_never_the_loop() -> Non
 
 @looped
 async def test_what_was_left_out_last_is_a_gap_too(tmp_path: Path) -> None:
-    kept = Recorder(FateLog(tmp_path), FakeClock(), most_waiting=1)
+    kept = Recorder(FateLog(tmp_path), FakeClock(), own, most_waiting=1)
     kept.arrived(position(1))
     kept.arrived(position(2))
     kept.close()
@@ -118,7 +123,7 @@ async def test_what_was_left_out_last_is_a_gap_too(tmp_path: Path) -> None:
 
 @looped
 async def test_closing_writes_what_is_left_and_what_comes_later_is_ignored(tmp_path: Path) -> None:
-    kept = Recorder(FateLog(tmp_path), FakeClock())
+    kept = Recorder(FateLog(tmp_path), FakeClock(), own)
     kept.arrived(position(1))
     kept.close()
     kept.arrived(position(2))
@@ -131,7 +136,7 @@ async def test_closing_writes_what_is_left_and_what_comes_later_is_ignored(tmp_p
 
 @looped
 async def test_failures_only_leaves_out_what_went_well() -> None:
-    kept = FailureRecorder(FateLog(None), FakeClock())
+    kept = FailureRecorder(FateLog(None), FakeClock(), own)
     kept.arrived(position(1))
     kept.removed(position(1), MessageClass.ACK_RECEIVE)
     kept.handed(position(1), "192.0.2.1")
@@ -149,13 +154,13 @@ async def test_failures_only_leaves_out_what_went_well() -> None:
 
 @looped
 async def test_each_level_makes_its_recorder(tmp_path: Path) -> None:
-    assert recorder("off", tmp_path, FakeClock()) is None
+    assert recorder("off", tmp_path, FakeClock(), own) is None
     for level, kind in (("all", Recorder), ("failures", FailureRecorder)):
-        made = recorder(level, tmp_path, FakeClock())
+        made = recorder(level, tmp_path, FakeClock(), own)
         assert type(made) is kind
         made.close()
     with pytest.raises(InvalidParameter, match="no record"):
-        recorder("some", tmp_path, FakeClock())
+        recorder("some", tmp_path, FakeClock(), own)
 
 
 @pytest.mark.parametrize(("level", "there"), [("all", True), ("failures", False), ("off", False)])
@@ -201,15 +206,54 @@ def test_a_forked_process_leaves_the_record_to_its_parent(tmp_path: Path) -> Non
 
 
 @looped
-async def test_telling_is_an_append_and_nothing_more() -> None:
-    """No object for each row, so that the garbage collector has no more to do."""
-    kept = Recorder(FateLog(None), FakeClock())
+async def test_a_full_buffer_goes_to_the_thread_without_waiting_for_the_clock() -> None:
+    log = HeldLog()
+    log.go.set()
+    kept = Recorder(log, FakeClock(), own)
+    for number in range(CHUNK_ROWS):
+        kept.arrived(position(number))
+    assert await asyncio.to_thread(log.reached.wait, LONG)
+    assert [await kinds(kept, number) for number in (0, CHUNK_ROWS - 1)] == [[Fate.ARRIVED], [Fate.ARRIVED]]
+    kept.close()
+
+
+@looped
+async def test_messages_of_several_queue_managers_and_queues_are_told_apart() -> None:
+    other = Queue(8, QueueType.OUTGOING, "DIRECT=OS:x\\y", QueueProperties(), identifier=GUID)
+    kept = Recorder(FateLog(None), FakeClock(), own)
+    for number, (lineage, queue) in enumerate(
+        [(GUID, QUEUE), (UUID(int=6), other), (UUID(int=5), other), (UUID(int=6), QUEUE)]
+    ):
+        found = position(7, identifier=ObjectId(lineage, 7))
+        found.queue, found.arrival_time = queue, float(number)
+        kept.arrived(found)
+    for lineage, times in ((GUID, [0.0, 2.0]), (UUID(int=6), [1.0, 3.0])):
+        rows = (await kept.find(Wanted(ObjectId(lineage, 7)))).rows
+        assert [row.time for row in rows] == times
+    assert [(row.queue, row.queue_kind) for row in rows] == [(other.name, "outgoing"), (QUEUE.name, "private")]
+    kept.close()
+
+
+@looped
+async def test_a_message_that_no_row_can_hold_is_counted_and_stops_nobody() -> None:
+    kept = Recorder(FateLog(None), FakeClock(), own)
+    kept.arrived(position(1, identifier=None))
+    kept.removed(position(1, identifier=ObjectId(GUID, 1 << 40)), 0)
+    kept.refused(None, Message(), 0)
+    kept.arrived(position(2))
+    found = await kept.find(about(2))
+    assert (len(found.rows), [gap.rows for gap in found.gaps]) == (1, [3])
+    kept.close()
+
+
+@looped
+async def test_what_was_told_keeps_no_message_alive() -> None:
+    kept = Recorder(FateLog(None), FakeClock(), own)
     given = position(1)
-    kept.arrived(given)
-    before = len(kept._rows)
+    before = sys.getrefcount(given.message), sys.getrefcount(given.message.identifier)
     for _ in range(1000):
         kept.arrived(given)
-    assert len(kept._rows) == 1001 * before
-    assert not any(isinstance(value, tuple) and type(value) is not ObjectId for value in kept._rows)
+        kept.removed(given, 0x4000)
+    assert (sys.getrefcount(given.message), sys.getrefcount(given.message.identifier)) == before
     assert INTERVAL > 0
     kept.close()

@@ -1,8 +1,8 @@
 """The recorder: gathers what becomes of messages on the loop, and has a thread of its own write it down.
 
-On the loop it is a handful of values appended to a list: no formatting, and no object that the garbage collector
-has to follow. Four times a second the list goes to the thread. When the thread falls behind, whole lists are left
-out and counted: the record never holds up a message.
+On the loop a row is packed into a buffer by one call into C: no object stays behind that the garbage collector has to
+follow, and the thread has next to nothing to do that needs the interpreter. Ten times a second it gets what there is.
+When it falls behind, rows are left out and counted: the record never holds up a message.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final
+from struct import error as StructError
+from typing import Final
+from uuid import UUID
 from weakref import WeakSet
 
 from lior.errors import InvalidParameter
-from lior.message import NULL_CORRELATION_ID, NULL_GUID, Message, ObjectId
+from lior.message import NULL_CORRELATION_ID, Message, ObjectId
 from lior.queues.acknowledgements import POSITIVE
 from lior.queues.core import Clock
 from lior.queues.fates import Fate
@@ -26,7 +29,7 @@ from lior.queues.moving import POISON
 from lior.queues.position import Position
 from lior.queues.queue import Queue
 from lior.server.engine import Engine
-from lior.store.fate_chunks import CHUNK_ROWS, FateColumns
+from lior.store.fate_chunks import CHUNK_ROWS, ROW, Rows
 from lior.store.fates import DAYS, MOST_ROWS, FateLog, Found
 from lior.store.search import Wanted
 
@@ -37,15 +40,14 @@ FAILURES: Final = "failures"
 OFF: Final = "off"
 LEVELS: Final = (ALL, FAILURES, OFF)
 
-INTERVAL: Final = 0.25  # seconds that a row waits for its batch
+INTERVAL: Final = 0.1  # seconds that a row waits for its batch
 MOST_WAITING: Final = 256 * 1024  # rows that the thread has yet to write
-_WIDTH: Final = 9  # values of one row
-_NOBODY: Final = ObjectId(NULL_GUID, 0)
+_SIZE: Final = ROW.size
+_BUFFER: Final = _SIZE * CHUNK_ROWS
+_pack: Final = ROW.pack_into
 _NO_QUEUE: Final = ("", "")
 # Plain numbers: looking one up in the enumeration costs as much as the rest of a row
-_ARRIVED, _EXPRESS, _REMOVED, _HANDED = (
-    int(fate) for fate in (Fate.ARRIVED, Fate.ARRIVED_EXPRESS, Fate.REMOVED, Fate.HANDED)
-)
+_ARRIVED, _EXPRESS, _REMOVED = (int(fate) for fate in (Fate.ARRIVED, Fate.ARRIVED_EXPRESS, Fate.REMOVED))
 
 
 class Recorder:
@@ -53,13 +55,14 @@ class Recorder:
 
     level = ALL
 
-    def __init__(self, file: FateLog, clock: Clock, *, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(self, file: FateLog, clock: Clock, own: Callable[[], UUID], *, most_waiting: int = MOST_WAITING) -> None:
         self._file = file
-        self._clock = clock
+        self._wall = clock.wall
         self.started = clock.wall()
+        self._whose = own
         self._most_waiting = most_waiting
         self._loop = asyncio.get_running_loop()
-        self._rows: list[Any] = []
+        self._buffer = bytearray(_BUFFER)
         self._resting = True  # no flush is planned
         self._handed_over = 0  # rows, counted by the loop
         self._written = 0  # rows, counted by the thread
@@ -67,91 +70,145 @@ class Recorder:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._failed = False
+        self._begin()
         _recorders.add(self)
 
-    # What the queues tell: one row of _WIDTH values each
+    def _begin(self) -> None:
+        self._at = 0
+        self._own = self._whose()  # the lineage of nearly every message, as the object that those have
+        self._places: dict[Queue | None, int] = {}
+        self._lineages: dict[int, int] = {self._own.int: 0}
+        self._labels: dict[int, str] = {}
+        self._details: dict[int, str] = {}
+        self._correlations: dict[int, bytes] = {}
+
+    # What the queues tell. The first two come for every message and spell out what `_tell` does.
 
     def arrived(self, position: Position) -> None:
-        message = position.message
-        self._rows += (
-            _ARRIVED if position.stored else _EXPRESS, position.arrival_time, position.queue, position.lookup_id,
-            message.failure_reason or message.message_class, message.identifier, message.label,
-            message.correlation_id, message.failed_destination,
-        )  # fmt: skip
-        if self._resting:
+        message, queue, at = position.message, position.queue, self._at
+        try:
+            lineage, number = message.identifier  # type: ignore[misc]
+            place = self._places.get(queue)
+            _pack(
+                self._buffer, at, number, 0 if lineage is self._own else self._lineage(lineage), position.lookup_id,
+                position.arrival_time, message.failure_reason or message.message_class,
+                self._place(queue) if place is None else place, _ARRIVED if position.stored else _EXPRESS,
+            )  # fmt: skip
+        except (StructError, TypeError):
+            self._left_out += 1
+            return
+        if message.label:
+            self._labels[at] = message.label
+        if message.failed_destination:
+            self._details[at] = message.failed_destination
+        if message.correlation_id is not NULL_CORRELATION_ID:
+            self._correlations[at] = message.correlation_id
+        self._at = at + _SIZE
+        if self._resting or self._at == _BUFFER:
             self._plan()
 
     def removed(self, position: Position, reason: int) -> None:
-        message = position.message
-        self._rows += (
-            _REMOVED, self._clock.wall(), position.queue, position.lookup_id, reason, message.identifier,
-            message.label, message.correlation_id, "",
-        )  # fmt: skip
-        if self._resting:
+        message, queue, at = position.message, position.queue, self._at
+        try:
+            lineage, number = message.identifier  # type: ignore[misc]
+            place = self._places.get(queue)
+            _pack(
+                self._buffer, at, number, 0 if lineage is self._own else self._lineage(lineage), position.lookup_id,
+                self._wall(), reason, self._place(queue) if place is None else place, _REMOVED,
+            )  # fmt: skip
+        except (StructError, TypeError):
+            self._left_out += 1
+            return
+        if message.label:
+            self._labels[at] = message.label
+        if message.correlation_id is not NULL_CORRELATION_ID:
+            self._correlations[at] = message.correlation_id
+        self._at = at + _SIZE
+        if self._resting or self._at == _BUFFER:
             self._plan()
 
     def handed(self, position: Position, hop: str) -> None:
-        message = position.message
-        self._rows += (
-            _HANDED, self._clock.wall(), position.queue, position.lookup_id, 0, message.identifier, message.label,
-            message.correlation_id, hop,
-        )  # fmt: skip
-        if self._resting:
-            self._plan()
+        self._about(Fate.HANDED, position.queue, position.lookup_id, 0, position.message, hop)
 
     def refused(self, queue: Queue | None, message: Message, reason: int) -> None:
-        self._tell(Fate.REFUSED, queue, 0, reason, message, message.destination_queue)
+        self._about(Fate.REFUSED, queue, 0, reason, message, message.destination_queue)
 
     def moved(self, position: Position, moved: Position) -> None:
-        self._tell(Fate.MOVED, moved.queue, moved.lookup_id, 0, moved.message, position.queue.name)
+        self._about(Fate.MOVED, moved.queue, moved.lookup_id, 0, moved.message, position.queue.name)
 
     def given_back(self, position: Position) -> None:
-        self._tell(Fate.GIVEN_BACK, position.queue, position.lookup_id, position.abort_count, position.message)
+        self._about(Fate.GIVEN_BACK, position.queue, position.lookup_id, position.abort_count, position.message)
 
     def dropped(self, message: Message, where: str, why: str) -> None:
-        self._tell(Fate.DROPPED, None, 0, message.message_class, message, f"{where}: {why}")
+        self._about(Fate.DROPPED, None, 0, message.message_class, message, f"{where}: {why}")
 
     def delivered(self, position: Position) -> None:
-        self._tell(Fate.DELIVERED, position.queue, position.lookup_id, 0, position.message)
+        self._about(Fate.DELIVERED, position.queue, position.lookup_id, 0, position.message)
 
     def confirmed(self, identifier: ObjectId, reason: int) -> None:
-        self._rows += (
-            int(Fate.CONFIRMED), self._clock.wall(), None, 0, reason, identifier, "", NULL_CORRELATION_ID, "",
-        )  # fmt: skip
-        if self._resting:
-            self._plan()
+        self._tell(Fate.CONFIRMED, None, 0, reason, identifier)
 
-    def _tell(
+    def _about(
         self, fate: Fate, queue: Queue | None, lookup_id: int, reason: int, message: Message, detail: str = ""
     ) -> None:
-        self._rows += (
-            int(fate), self._clock.wall(), queue, lookup_id, reason, message.identifier, message.label,
-            message.correlation_id, detail,
-        )  # fmt: skip
-        if self._resting:
+        self._tell(fate, queue, lookup_id, reason, message.identifier, message.label, message.correlation_id, detail)
+
+    def _tell(
+        self, fate: Fate, queue: Queue | None, lookup_id: int, reason: int, identifier: ObjectId | None,
+        label: str = "", correlation_id: bytes = NULL_CORRELATION_ID, detail: str = "",
+    ) -> None:  # fmt: skip
+        at = self._at
+        try:
+            lineage, number = identifier  # type: ignore[misc]
+            _pack(self._buffer, at, number, self._lineage(lineage), lookup_id, self._wall(), reason,
+                  self._place(queue), int(fate))  # fmt: skip
+        except (StructError, TypeError):
+            self._left_out += 1
+            return
+        if label:
+            self._labels[at] = label
+        if detail:
+            self._details[at] = detail
+        if correlation_id is not NULL_CORRELATION_ID:
+            self._correlations[at] = correlation_id
+        self._at = at + _SIZE
+        if self._resting or self._at == _BUFFER:
             self._plan()
+
+    def _lineage(self, lineage: UUID) -> int:
+        """By its number: hashing the GUID itself runs Python code."""
+        return self._lineages.setdefault(lineage.int, len(self._lineages))
+
+    def _place(self, queue: Queue | None) -> int:
+        return self._places.setdefault(queue, len(self._places))
 
     # To the thread
 
     def _plan(self) -> None:
-        self._resting = False
-        if not self._loop.is_closed():
+        if self._at == _BUFFER:
+            self._hand_over()
+        elif not self._loop.is_closed():
+            self._resting = False
             self._loop.call_later(INTERVAL, self.flush)
 
     def flush(self) -> None:
-        """Hand over what was gathered, or leave it out if the thread is too far behind."""
         self._resting = True
-        rows = self._rows
-        if not rows or self._closed:
-            return
-        self._rows = []
-        count = len(rows) // _WIDTH
-        if self._handed_over - self._written + count > self._most_waiting:
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """What was gathered goes to the thread, or is left out if that is too far behind."""
+        count = self._at // _SIZE
+        if count and self._handed_over - self._written + count > self._most_waiting:
             self._left_out += count
-            return
-        lost, self._left_out = self._left_out, 0
-        self._handed_over += count
-        self._give(lambda: self._write(rows, count, lost))
+        elif count and not self._closed:
+            rows = Rows(bytes(memoryview(self._buffer)[: self._at]), [], [], self._labels, self._details,
+                        self._correlations)  # fmt: skip
+            lost, self._left_out = self._left_out, 0
+            self._handed_over += count
+            self._give(partial(self._write, rows, self._lineages, self._places, lost))
+        if count:
+            self._begin()
 
     def _give(self, work: Callable[[], None]) -> None:
         if self._thread is None:
@@ -164,14 +221,16 @@ class Recorder:
             try:
                 work()
             except Exception:  # the record is never in the way of the queue manager
-                log.exception("the record of fates")
+                if not self._failed:
+                    log.exception("a defect in Lior, please report it: the record of fates")
+                self._failed = True
         self._file.close()
 
-    def _write(self, rows: list[Any], count: int, lost: int) -> None:
-        for at in range(0, len(rows), CHUNK_ROWS * _WIDTH):
-            self._file.append(columns(rows[at : at + CHUNK_ROWS * _WIDTH]), lost)
-            lost = 0
-        self._written += count
+    def _write(self, rows: Rows, lineages: dict[int, int], places: dict[Queue | None, int], lost: int) -> None:
+        rows.lineages = [UUID(int=number) for number in lineages]
+        rows.queues = [_NO_QUEUE if queue is None else (queue.name, queue.kind.value) for queue in places]
+        self._file.append(rows, lost)
+        self._written += len(rows)
 
     async def find(self, wanted: Wanted) -> Found:
         """What the record has, up to now."""
@@ -229,15 +288,15 @@ class FailureRecorder(Recorder):
 
 
 def recorder(
-    level: str, directory: Path | None, clock: Clock, *, most_rows: int = MOST_ROWS, days: float = DAYS
+    level: str, directory: Path | None, clock: Clock, own: Callable[[], UUID], *, most_rows: int = MOST_ROWS, days: float = DAYS
 ) -> Recorder | None:
-    """For a level; None for "off". Without a directory the record is in memory."""
+    """For a level; None for "off". Without a directory the record is in memory. `own` tells the queue manager's GUID."""
     if level not in LEVELS:
         raise InvalidParameter(f"there is no record {level!r}", where="record", remedy=f"use {', '.join(LEVELS)}")
     if level == OFF:
         return None
     kind = Recorder if level == ALL else FailureRecorder
-    return kind(FateLog(directory, most_rows=most_rows, longest=days * 86400, clock=clock.wall), clock)
+    return kind(FateLog(directory, most_rows=most_rows, longest=days * 86400, clock=clock.wall), clock, own)
 
 
 def keep_record(engine: Engine, kept: Recorder | None) -> None:
@@ -245,25 +304,6 @@ def keep_record(engine: Engine, kept: Recorder | None) -> None:
     if kept is not None:
         engine.manager.core.fates = kept
         engine.at_end.append(kept.close)
-
-
-def columns(rows: list[Any]) -> FateColumns:
-    """From one row after the other to one column after the other; slices, so that C does the work."""
-    queues: list[Queue | None] = rows[2::_WIDTH]
-    places = {queue: place for place, queue in enumerate(dict.fromkeys(queues))}
-    identifiers = rows[5::_WIDTH]
-    return FateColumns(
-        rows[0::_WIDTH],
-        rows[1::_WIDTH],
-        list(map(places.__getitem__, queues)),
-        [_NO_QUEUE if queue is None else (queue.name, queue.kind.value) for queue in places],
-        identifiers if None not in identifiers else [identifier or _NOBODY for identifier in identifiers],
-        rows[3::_WIDTH],
-        rows[4::_WIDTH],
-        rows[6::_WIDTH],
-        rows[7::_WIDTH],
-        rows[8::_WIDTH],
-    )
 
 
 def _answer(answer: asyncio.Future[Found], found: Found) -> None:

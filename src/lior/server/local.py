@@ -375,8 +375,9 @@ async def open_local(
             properties, local_names(properties, addresses), store, SystemClock(), ids, cache_bytes=cache_bytes
         )
         engine = Engine(manager, store, low_disk_bytes=low_disk_bytes)
-        directory = None if data == MEMORY else Path(data)
-        keep_record(engine, recorder(record, directory, manager.core.clock, most_rows=record_rows, days=record_days))
+        directory, core = None if data == MEMORY else Path(data), manager.core
+        keep_record(engine, recorder(record, directory, core.clock, lambda: core.properties.identifier,
+                                     most_rows=record_rows, days=record_days))  # fmt: skip
         install(manager, None if data == MEMORY else data)
     except BaseException:
         store.close()

@@ -1,17 +1,17 @@
-"""Rows of the record of fates, packed by column: a few calls into C for thousands of rows, and nothing to build an
-index of. Who looks for a message searches the bytes, and unpacks only the rows that are its own.
+"""Rows of the record of fates, packed: a few bytes each, and nothing to build an index of. Who looks for a message
+searches the bytes, and unpacks only the rows that are its own.
 
-    chunk = rows (4 bytes), then for each row: time (d), lookup id (Q), number of the identifier (I), reason (I),
-            lineage (H) and queue (H) as places in lists of the tail, kind (B); then the tail
-    tail  = JSON: "lineages" (hex), "queues" ([name, kind]), "labels", and by row, where there is one, "details" and
-            "correlations" (hex)
+    chunk = size of the rows in bytes (4 bytes), the rows, the tail
+    row   = number of the identifier (I), lineage (H), lookup id (Q), time (d), reason (I), queue (H), kind (B);
+            lineage and queue are places in lists of the tail
+    tail  = JSON: "lineages" (hex), "queues" ([name, kind]), and by the offset of a row, where it has one: "labels",
+            "details", "correlations" (hex)
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, NamedTuple
@@ -20,10 +20,11 @@ from uuid import UUID
 from lior.errors import StoreCorrupt
 from lior.message import NULL_CORRELATION_ID, ObjectId
 
+ROW: Final = Struct("<IHQdIHB")
 CHUNK_ROWS: Final = 8192
-_COLUMNS: Final = "dQIIHHB"
-_WIDTHS: Final = tuple(Struct("<" + code).size for code in _COLUMNS)
-_ROWS: Final = Struct("<I")
+_TIME: Final = 3  # place of the time in a row
+_KEY: Final = Struct("<IH")  # how a row begins
+_HEAD: Final = Struct("<I")
 
 
 class FateRow(NamedTuple):
@@ -42,71 +43,54 @@ class FateRow(NamedTuple):
 
 
 @dataclass(slots=True)
-class FateColumns:
-    """Rows as they are gathered, all of one length. `queues` are places in `names`: (name, kind)."""
+class Rows:
+    """Packed rows with what they refer to; texts by the offset of their row."""
 
-    kinds: Sequence[int]
-    times: Sequence[float]
-    queues: Sequence[int]
-    names: Sequence[tuple[str, str]]
-    identifiers: Sequence[ObjectId]
-    lookup_ids: Sequence[int]
-    reasons: Sequence[int]
-    labels: Sequence[str]
-    correlation_ids: Sequence[bytes]
-    details: Sequence[str]
+    data: bytes = b""
+    lineages: list[UUID] = field(default_factory=list)
+    queues: list[tuple[str, str]] = field(default_factory=list)
+    labels: dict[int, str] = field(default_factory=dict)
+    details: dict[int, str] = field(default_factory=dict)
+    correlations: dict[int, bytes] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.kinds)
+        return len(self.data) // ROW.size
+
+    @property
+    def last(self) -> float:
+        """The time of the newest row."""
+        return float(ROW.unpack_from(self.data, len(self.data) - ROW.size)[_TIME]) if self.data else 0.0
 
 
-def pack(rows: FateColumns) -> bytes:
-    count = len(rows)
-    parts: list[Any] = list(chain.from_iterable(rows.identifiers))
-    lineages, places = _numbered(parts[0::2])
-    columns = (rows.times, rows.lookup_ids, parts[1::2], rows.reasons, places, rows.queues, rows.kinds)
-    correlated = rows.correlation_ids.count(NULL_CORRELATION_ID) != count
+def pack(rows: Rows) -> bytes:
     tail = {
-        "lineages": [guid.hex for guid in lineages],
-        "queues": rows.names,
-        "labels": list(rows.labels) if any(rows.labels) else [],
-        "details": {at: text for at, text in enumerate(rows.details) if text} if any(rows.details) else {},
-        "correlations": {at: c.hex() for at, c in enumerate(rows.correlation_ids) if c != NULL_CORRELATION_ID}
-        if correlated
-        else {},
+        "lineages": [guid.hex for guid in rows.lineages],
+        "queues": rows.queues,
+        "labels": rows.labels,
+        "details": rows.details,
+        "correlations": {at: c.hex() for at, c in rows.correlations.items() if c != NULL_CORRELATION_ID},
     }
-    packed = [Struct(f"<{count}{code}").pack(*column) for code, column in zip(_COLUMNS, columns, strict=True)]
-    return b"".join((_ROWS.pack(count), *packed, json.dumps(tail, separators=(",", ":")).encode()))
-
-
-def _numbered(guids: list[UUID]) -> tuple[list[UUID], Sequence[int]]:
-    """The distinct ones, and which of them each is. By identity first: hashing a GUID runs Python code, and nearly
-    all of them are one object."""
-    if not guids:
-        return [], []
-    keys = list(map(id, guids))
-    if keys.count(keys[0]) == len(keys):
-        return guids[:1], bytes(len(keys))
-    known = dict(zip(keys, guids, strict=True))
-    distinct = list(dict.fromkeys(known.values()))
-    places = {guid: place for place, guid in enumerate(distinct)}
-    place_of = {key: places[guid] for key, guid in known.items()}
-    return distinct, [place_of[key] for key in keys]
+    return b"".join((_HEAD.pack(len(rows.data)), rows.data, json.dumps(tail, separators=(",", ":")).encode()))
 
 
 class Chunk:
-    """A packed chunk, to look into."""
+    """A packed chunk, to look into. Rows are named by their offset."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         try:
-            (self.count,) = _ROWS.unpack_from(data)
+            (size,) = _HEAD.unpack_from(data)
         except StructError as error:
             raise StoreCorrupt("a chunk of the record without its head", where="fates.db") from error
-        starts = [_ROWS.size]
-        for width in _WIDTHS:
-            starts.append(starts[-1] + width * self.count)
-        *self._starts, self._tail_at = starts
+        self._tail_at = _HEAD.size + size
+
+    @property
+    def rows(self) -> bytes:
+        return self._data[_HEAD.size : self._tail_at]
+
+    @property
+    def offsets(self) -> range:
+        return range(0, self._tail_at - _HEAD.size, ROW.size)
 
     @cached_property
     def _tail(self) -> dict[str, Any]:
@@ -119,16 +103,14 @@ class Chunk:
 
     def _of(self, identifier: ObjectId) -> Iterator[int]:
         lineage = identifier.lineage.hex
-        if not self._holds(lineage):
+        if not self._holds(lineage) or lineage not in self._tail["lineages"]:
             return
-        place = self._tail["lineages"].index(lineage) if lineage in self._tail["lineages"] else -1
-        needle, start, end = identifier.uniquifier.to_bytes(4, "little"), self._starts[2], self._starts[3]
-        at = self._data.find(needle, start, end)
+        needle = _KEY.pack(identifier.uniquifier, self._tail["lineages"].index(lineage))
+        at = self._data.find(needle, _HEAD.size, self._tail_at)
         while at >= 0:
-            row, odd = divmod(at - start, 4)
-            if not odd and self._number(4, row) == place:
-                yield row
-            at = self._data.find(needle, at + 1, end)
+            if not (at - _HEAD.size) % ROW.size:
+                yield at - _HEAD.size
+            at = self._data.find(needle, at + 1, self._tail_at)
 
     def about(self, identifier: ObjectId) -> list[int]:
         """The rows of a message, and of those that answer it: their correlation id is its identifier."""
@@ -137,45 +119,81 @@ class Chunk:
         return sorted(found)
 
     def correlated(self, correlation_id: bytes) -> list[int]:
-        wanted = correlation_id.hex()
-        if not self._holds(wanted):
-            return []
-        return [int(row) for row, known in self._tail["correlations"].items() if known == wanted]
+        return self._with("correlations", correlation_id.hex())
 
     def labelled(self, label: str) -> list[int]:
-        if not self._holds(label):
-            return []
-        return [row for row, known in enumerate(self._tail["labels"]) if known == label]
+        return self._with("labels", label)
 
-    def _number(self, column: int, row: int) -> Any:
-        return Struct("<" + _COLUMNS[column]).unpack_from(self._data, self._starts[column] + _WIDTHS[column] * row)[0]
+    def _with(self, column: str, text: str) -> list[int]:
+        if not self._holds(text):
+            return []
+        return [int(at) for at, known in self._tail[column].items() if known == text]
 
     def row(self, at: int) -> FateRow:
-        time, lookup_id, number, reason, lineage, queue, kind = (self._number(c, at) for c in range(len(_COLUMNS)))
-        tail = self._tail
+        number, lineage, lookup_id, time, reason, queue, kind = ROW.unpack_from(self._data, _HEAD.size + at)
+        tail, key = self._tail, str(at)
         name, queue_kind = tail["queues"][queue]
-        correlation = tail["correlations"].get(str(at))
+        correlation = tail["correlations"].get(key)
         return FateRow(
             kind, time, name, queue_kind, ObjectId(UUID(tail["lineages"][lineage]), number), lookup_id, reason,
-            tail["labels"][at] if tail["labels"] else "",
-            NULL_CORRELATION_ID if correlation is None else bytes.fromhex(correlation),
-            tail["details"].get(str(at), ""),
+            tail["labels"].get(key, ""), NULL_CORRELATION_ID if correlation is None else bytes.fromhex(correlation),
+            tail["details"].get(key, ""),
         )  # fmt: skip
 
+    def unpacked(self) -> Rows:
+        """All of it, to be joined with others."""
+        tail = self._tail
+        return Rows(
+            self.rows,
+            [UUID(lineage) for lineage in tail["lineages"]],
+            [(name, kind) for name, kind in tail["queues"]],
+            {int(at): label for at, label in tail["labels"].items()},
+            {int(at): detail for at, detail in tail["details"].items()},
+            {int(at): bytes.fromhex(correlation) for at, correlation in tail["correlations"].items()},
+        )
 
-def columns_of(rows: Sequence[FateRow]) -> FateColumns:
-    """Rows that were unpacked, to be packed again."""
-    names = list(dict.fromkeys((row.queue, row.queue_kind) for row in rows))
-    places = {name: place for place, name in enumerate(names)}
-    return FateColumns(
-        [row.kind for row in rows],
-        [row.time for row in rows],
-        [places[row.queue, row.queue_kind] for row in rows],
-        names,
-        [row.identifier for row in rows],
-        [row.lookup_id for row in rows],
-        [row.reason for row in rows],
-        [row.label for row in rows],
-        [row.correlation_id for row in rows],
-        [row.detail for row in rows],
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """One after the other. Rows whose lists begin like those of the whole stay as they are."""
+    lineages = list(dict.fromkeys(guid for part in parts for guid in part.lineages))
+    queues = list(dict.fromkeys(queue for part in parts for queue in part.queues))
+    whole = Rows(b"", lineages, queues)
+    data: list[bytes] = []
+    size = 0
+    for part in parts:
+        same = lineages[: len(part.lineages)] == part.lineages and queues[: len(part.queues)] == part.queues
+        data.append(part.data if same else _placed_anew(part, lineages, queues))
+        for name in ("labels", "details", "correlations"):
+            texts = getattr(whole, name)
+            texts.update((at + size, text) for at, text in getattr(part, name).items())
+        size += len(part.data)
+    whole.data = b"".join(data)
+    return whole
+
+
+def _placed_anew(part: Rows, lineages: list[UUID], queues: list[tuple[str, str]]) -> bytes:
+    lineage_of = [lineages.index(guid) for guid in part.lineages]
+    queue_of = [queues.index(queue) for queue in part.queues]
+    return b"".join(
+        ROW.pack(number, lineage_of[lineage], lookup_id, time, reason, queue_of[queue], kind)
+        for number, lineage, lookup_id, time, reason, queue, kind in ROW.iter_unpack(part.data)
     )
+
+
+def rows_of(given: Sequence[FateRow]) -> Rows:
+    """Rows that are objects, packed."""
+    lineages = list(dict.fromkeys(row.identifier.lineage for row in given))
+    queues = list(dict.fromkeys((row.queue, row.queue_kind) for row in given))
+    rows = Rows(b"", lineages, queues)
+    data = bytearray()
+    for row in given:
+        for texts, text in ((rows.labels, row.label), (rows.details, row.detail)):
+            if text:
+                texts[len(data)] = text
+        rows.correlations[len(data)] = row.correlation_id
+        data += ROW.pack(
+            row.identifier.uniquifier, lineages.index(row.identifier.lineage), row.lookup_id, row.time, row.reason,
+            queues.index((row.queue, row.queue_kind)), row.kind,
+        )  # fmt: skip
+    rows.data = bytes(data)
+    return rows

@@ -12,14 +12,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from struct import error as StructError
 from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
 
 from lior.errors import LiorError
 from lior.message import ObjectId
 from lior.store.errors import READ_ERRORS
-from lior.store.fate_chunks import CHUNK_ROWS, Chunk, FateColumns, FateRow, columns_of, pack
+from lior.store.fate_chunks import Chunk, FateRow, Rows, joined, pack
 from lior.store.search import Wanted
 
 log = logging.getLogger("lior.store")
@@ -42,7 +41,7 @@ CREATE TABLE chunk(id INTEGER PRIMARY KEY, last REAL NOT NULL, rows INTEGER NOT 
 """
 _READ: Final = "SELECT id, last, rows, lost, c, data FROM chunk WHERE id > ? ORDER BY id LIMIT 16"
 
-_EMPTY: Final = pack(columns_of([]))
+_EMPTY: Final = pack(Rows())
 
 T = TypeVar("T")
 
@@ -89,17 +88,17 @@ class FateLog:
         """Rows that could not be written so far and are not noted in the file either."""
         return self._lost
 
-    def append(self, rows: FateColumns, lost: int = 0) -> None:
-        """Keep up to CHUNK_ROWS rows; `lost` are those that never got here, before them."""
+    def append(self, rows: Rows, lost: int = 0) -> None:
+        """Keep the rows of a chunk; `lost` are those that never got here, before them."""
         self._lost += lost
+        count = len(rows)
         try:
             data = pack(rows)
-        except (StructError, ValueError, TypeError, OverflowError) as error:  # a value that no column holds
+        except (ValueError, TypeError) as error:  # not the file's fault
             self._warn(error)
-            self._lost += len(rows)
+            self._lost += count
             return
-        count, last = len(rows), max(rows.times)
-        if not self._guarded(lambda connection: self._append(connection, data, count, last), False):
+        if not self._guarded(lambda connection: self._append(connection, data, count, rows.last), False):
             self._lost += count
 
     def lose(self, rows: int) -> None:
@@ -225,18 +224,15 @@ class FateLog:
 
     def _join(self, connection: sqlite3.Connection, small: list[int]) -> list[int]:
         """Many small chunks to one. A quiet queue manager writes a row or two at a time."""
-        rows: list[FateRow] = []
+        parts: list[Rows] = []
         lost, end = 0, 0.0
         for _, last, _, gap, chunk in self._chunks(connection, small[0] - 1):
-            rows += [chunk.row(at) for at in range(chunk.count)]
+            parts.append(chunk.unpacked())
             lost, end = lost + gap, last
+        rows = joined(parts)
         connection.execute("DELETE FROM chunk WHERE id >= ?", (small[0],))
-        numbers = []
-        for at in range(0, max(len(rows), 1), CHUNK_ROWS):
-            part = rows[at : at + CHUNK_ROWS]
-            numbers.append(self._insert(connection, pack(columns_of(part)), len(part), end, lost))
-            lost = 0
-        return numbers if len(rows) < _SMALL else []
+        number = self._insert(connection, pack(rows), len(rows), end, lost)
+        return [number] if len(rows) < _SMALL else []
 
     def _trim(self, connection: sqlite3.Connection) -> int:
         """Whole chunks go, the oldest first."""
