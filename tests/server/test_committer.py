@@ -39,6 +39,9 @@ class PlanStore:
             raise error
         self.commits.append(list(plans))
 
+    def copy_log(self, idle: bool = True) -> None:
+        pass
+
     def maintain(self, idle: bool = True) -> None:
         if self.maintenance_error is not None:
             raise self.maintenance_error
