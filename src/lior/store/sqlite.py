@@ -234,15 +234,16 @@ class SqliteStore:
 
     def _checkpoint(self) -> None:
         try:
-            _, pages, done = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            busy, pages, done = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
             found = self._failure(error)
             if self._failed is None:  # no room for the file to grow; what is in the log is safe there
                 self._log_bytes //= 2
                 return
             raise found from error
-        # While a reader holds an old view the log cannot start over: try again after as much again.
-        self._log_bytes = 0 if pages == done else LOG_LIMIT_BYTES // 2
+        # While a reader holds an old view, or the copier is at work, the log cannot start over: try again after as
+        # much again.
+        self._log_bytes = 0 if pages == done and not busy else LOG_LIMIT_BYTES // 2
 
     def _vacuum(self, pages: int, keep: int) -> int:
         try:
