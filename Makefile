@@ -52,13 +52,14 @@ $(TESTING): $(RUNTIME) requirements/test.txt
 
 .PHONY: debian
 debian:
-	@bash tools/debian-packages.sh "printf '#include <stdio.h>\n#include <dlfcn.h>\n' | gcc -E -:gcc,libc6-dev"
+	@bash tools/debian-packages.sh "printf '#include <stdio.h>\n#include <dlfcn.h>\n' | gcc -E -:gcc,libc6-dev" "curl --version:curl"
 
 # --- Use ---
 
 .PHONY: run
-run: $(RUNTIME) ## Install into .venv and run the demo: send, be killed, receive exactly once
+run: $(RUNTIME) ## Install into .venv and run the demos: kills in between, every message received exactly once
 	@$(BIN)/python examples/first_steps.py
+	@$(BIN)/python examples/two_queue_managers.py
 
 # --- Checks ---
 

@@ -5,8 +5,12 @@ A page's blocks run in order in one empty directory:
     ```console                  each `$ ` line is a bash command (`> ` continues it) and must succeed; lines
                                 under it are its output, where `...` stands for anything. No lines: not compared.
                                 `$ export NAME=VALUE` also holds in the blocks that follow.
+    ```console serve            is one command that goes on: the blocks that follow run when it printed the line
+                                `ready`. At the end of the page it gets SIGTERM and must end with exit code 0.
     ```console no-test: reason  is not run, for the reason given
     ```python run               is run as a program; other python blocks are shown only
+
+On a page with a server each 127.0.0.N stands for an address of this run's own, so that pages run beside each other.
 """
 
 import os
@@ -14,10 +18,12 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 
@@ -96,6 +102,7 @@ class Sandbox:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.sessions: list[int] = []
+        self.servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         binaries = Path(sys.executable).parent
         kept = {name: value for name, value in os.environ.items() if name in ("LANG", "LC_ALL", "TZ", "SSL_CERT_FILE")}
         self.environment = kept | {
@@ -124,7 +131,45 @@ class Sandbox:
             output.seek(0)
             return code, output.read()
 
+    def serve(self, command: str) -> str:
+        """What the command printed when it was ready, or ended. Its log is the output of nobody."""
+        log = (self.directory.parent / "log").open("ab")
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {command}"], cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        log.close()
+        self.sessions.append(process.pid)
+        self.servers.append((command, process))
+        printed: list[bytes] = []
+        with_limit = threading.Timer(SECONDS_A_BLOCK, process.kill)
+        with_limit.start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            printed.append(line)
+            if line.startswith(b"ready"):
+                break
+        else:
+            process.wait()
+        with_limit.cancel()
+        return b"".join(printed).decode()
+
+    def stop_servers(self) -> list[str]:
+        """Those that did not end as they should."""
+        failures = []
+        for command, process in reversed(self.servers):
+            process.terminate()
+            code = process.wait(SECONDS_A_BLOCK)
+            assert process.stdout is not None
+            process.stdout.close()
+            if code:
+                log = (self.directory.parent / "log").read_text(encoding="utf-8", errors="replace")
+                failures.append(f"$ {command}\nended with {code}:\n{log}")
+        self.servers.clear()
+        return failures
+
     def close(self) -> None:
+        self.stop_servers()
         for session in self.sessions:
             with suppress(ProcessLookupError):
                 os.killpg(session, signal.SIGKILL)
@@ -160,21 +205,43 @@ def console_failures(block: Block, box: Sandbox) -> list[str]:
     return found
 
 
+def serve_failures(block: Block, box: Sandbox) -> list[str]:
+    [command] = commands(block.body)
+    printed = box.serve(command.text)
+    if "ready" not in printed:
+        return [*box.stop_servers(), f"$ {command.text}\nprinted no line ready:\n{printed}"]
+    if command.expected is not None and not agrees(command.expected, printed):
+        return [f"$ {command.text}\nprinted\n{printed}\ninstead of\n{command.expected}"]
+    return []
+
+
+def with_own_addresses(text: str) -> str:
+    """127.0.0.1, 127.0.0.2 ... as addresses that nobody else uses."""
+    if "```console serve\n" not in text:
+        return text
+    draw = SystemRandom().randrange
+    own = f"127.{draw(1, 255)}.{draw(1, 255)}."
+    return re.sub(r"\b127\.0\.0\.(?=\d)", own, text)
+
+
 def page_failures(text: str, box: Sandbox) -> list[str]:
     """What the blocks of a page did not do."""
+    text = with_own_addresses(text)
     found = []
     for block in blocks(text):
         failures: list[str] = []
         if block.language == "console" and block.option.startswith("no-test"):
             if not re.fullmatch(r"no-test: \S.*", block.option):
                 failures = ["no-test needs a reason: ```console no-test: reason"]
+        elif block.language == "console" and block.option == "serve":
+            failures = serve_failures(block, box)
         elif block.language == "console":
             failures = console_failures(block, box)
         elif block.language == "python" and block.option == "run":
             code, output = box.run(sys.executable, "-c", block.body)
             failures = [f"the program ended with {code}:\n{output}"] if code else []
         found += [f"line {block.line}: {failure}" for failure in failures]
-    return found
+    return found + box.stop_servers()
 
 
 def slug(heading: str) -> str:
@@ -240,6 +307,11 @@ def test_the_lior_command_is_installed() -> None:
         ("```console\n$ false\n$ echo on\non\n```\n", "ended with 1"),
         ("```console no-test\n$ false\n```\n", "no-test needs a reason"),
         ("```python run\nassert False\n```\n", "the program ended with 1"),
+        ("```console serve\n$ echo never\n```\n", "printed no line ready"),
+        ("```console serve\n$ bash -c 'trap \"exit 3\" TERM; echo ready; while :; do sleep 0.1; done'\n```\n",
+         "ended with 3"),
+        ("```console serve\n$ bash -c 'trap \"exit 0\" TERM; echo ready; while :; do sleep 0.1; done'\nsteady\n```\n",
+         "instead of\nsteady"),
         ("```python run\nimport lior_no_such_module\n```\n", "lior_no_such_module"),
     ],
 )
@@ -267,6 +339,7 @@ def test_finds_what_a_page_gets_wrong(page: str, complaint: str, tmp_path: Path)
         "```python\nassert False\n```\n",
         "  - in a list\n\n    ```console\n    $ echo one\n    one\n    ```\n",
         "```console\n$ sleep 1000 &\n```\n",
+        "```console serve\n$ bash -c 'trap \"exit 0\" TERM; echo ready; while :; do sleep 0.1; done'\nready\n```\n",
     ],
 )
 def test_accepts_what_a_page_gets_right(page: str, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@
         qm.send(r".\\private$\\orders", "hello", label="order 1001")
         with qm.open_queue(r".\\private$\\orders") as q:
             print(q.receive(timeout=5).value())
+
+`lior.connect(...)` gives the same on a queue manager that `lior serve` runs.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 from lior import aio, errors
 from lior.client.backend import QueueInfo
 from lior.client.message import ReceivedMessage
+from lior.client.signing import Identity
 from lior.client.sync import Cursor, Queue, QueueManager, Runner, Transaction
 from lior.errors import LiorError
 from lior.message import Acknowledgements, Message, MessageClass, ObjectId
@@ -24,6 +27,7 @@ from lior.message import Acknowledgements, Message, MessageClass, ObjectId
 __all__ = [
     "Acknowledgements",
     "Cursor",
+    "Identity",
     "LiorError",
     "Message",
     "MessageClass",
@@ -34,6 +38,7 @@ __all__ = [
     "ReceivedMessage",
     "Transaction",
     "aio",
+    "connect",
     "errors",
     "open",
 ]
@@ -47,3 +52,14 @@ def open(data: str | os.PathLike[str], **options: Any) -> QueueManager:
         return await aio.open(data, **options)
 
     return QueueManager.start(opening, Runner())
+
+
+def connect(target: str | os.PathLike[str] | None = None, *, token: str | None = None) -> QueueManager:
+    """A queue manager that `lior serve` runs, with the interface of `lior.open`: named by its data directory, by host
+    or host:port, or by a URL; without a name the one with its data in a default directory. Over TCP it wants its
+    token: `token`, LIOR_TOKEN, or the file that LIOR_TOKEN_FILE names."""
+
+    async def connecting() -> aio.QueueManager:
+        return await aio.connect(target, token=token)
+
+    return QueueManager.start(connecting, Runner())

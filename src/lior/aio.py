@@ -1,31 +1,49 @@
-"""Lior for asyncio programs: `async with lior.aio.open("./data") as qm`."""
+"""Lior for asyncio programs: `async with lior.aio.open("./data") as qm`, or `lior.aio.connect("./data")`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any
 
 from lior import embedded
 from lior.client.aio import Cursor, Queue, QueueManager, Transaction
+from lior.client.backend import Backend
 
-__all__ = ["Cursor", "Queue", "QueueManager", "Transaction", "open"]
+__all__ = ["Cursor", "Queue", "QueueManager", "Transaction", "connect", "open"]
 
 
 def open(data: str | os.PathLike[str], **options: Any) -> Opening:
     """An embedded queue manager on the running loop. Await it, or use it with `async with`."""
-    return Opening(data, options)
+
+    async def start() -> Backend:
+        return await embedded.start(data, **options)
+
+    return Opening(start)
+
+
+def connect(target: str | os.PathLike[str] | None = None, *, token: str | None = None) -> Opening:
+    """A queue manager that `lior serve` runs: named by its data directory, by host or host:port, or by a URL; without
+    a name the one with its data in a default directory. Over TCP it wants its token: `token`, LIOR_TOKEN, or the
+    file that LIOR_TOKEN_FILE names. Await it, or use it with `async with`."""
+
+    async def start() -> Backend:
+        from lior.client.remote import RemoteBackend  # the HTTP client takes a while to import
+        from lior.client.target import find
+
+        return await RemoteBackend.connect(find(target, token))
+
+    return Opening(start)
 
 
 class Opening:
-    def __init__(self, data: str | os.PathLike[str], options: dict[str, Any]) -> None:
-        self._data = data
-        self._options = options
+    def __init__(self, start: Callable[[], Awaitable[Backend]]) -> None:
+        self._start = start
         self._manager: QueueManager | None = None
 
     async def _open(self) -> QueueManager:
-        self._manager = QueueManager(await embedded.start(self._data, **self._options))
+        self._manager = QueueManager(await self._start())
         return self._manager
 
     def __await__(self) -> Generator[Any, None, QueueManager]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from lior.client.backend import QueueInfo
+from lior.client.target import default_directories
 from lior.names import LocalNames
 from lior.security import Caller
 from lior.server.local import MEMORY, LocalBackend, open_local
 from lior.server.runtime import fresh_properties, local_names
+from lior.server.transfer_security.administration import SecurityAdministration, policy_for
 from lior.store import backup as backups
 from lior.store.doctor import examine, repair
 from lior.store.report import Report
 
-__all__ = ["MEMORY", "EmbeddedBackend", "backup", "describe", "examine", "own_names", "repair", "restore", "start"]
+__all__ = ["MEMORY", "EmbeddedBackend", "backup", "describe", "examine", "own_names", "repair", "restore", "security",
+           "serve", "start"]
 
 EmbeddedBackend = LocalBackend[QueueInfo]
 
@@ -32,9 +37,11 @@ async def start(
     cache_bytes: int = 64 << 20,
     low_disk_bytes: int = 64 << 20,
     create: bool = True,
+    record: str = "all",
 ) -> EmbeddedBackend:
     """Open the data directory (or ":memory:") and bring its queue manager up on the running loop.
-    Without `create`, a directory that holds no store is an error."""
+    Without `create`, a directory that holds no store is an error. `record` says what is written down of the fates of
+    messages: "all", "failures" or "off"."""
     return await open_local(
         data,
         describe=describe,
@@ -43,6 +50,7 @@ async def start(
         cache_bytes=cache_bytes,
         low_disk_bytes=low_disk_bytes,
         create=create,
+        record=record,
     )
 
 
@@ -60,6 +68,36 @@ def restore(path: str | os.PathLike[str], directory: str | os.PathLike[str]) -> 
     return examine(directory)
 
 
+def security(
+    directory: str | os.PathLike[str], providers: tuple[str, ...] = ("advanced",)
+) -> SecurityAdministration:
+    """Keys and certificates of a data directory, whether or not a queue manager has it open. `providers` are those
+    whose own keys are looked at."""
+    return SecurityAdministration.of_directory(directory, policy_for(providers))
+
+
 def own_names(identifier: UUID) -> LocalNames:
     """What names mean on this computer, for a queue manager with this identifier."""
     return local_names(fresh_properties(identifier))
+
+
+# The daemon
+
+
+def serve(
+    announce: Callable[[dict[str, Any]], None],
+    *,
+    data: str = "",
+    bind: Sequence[str] = (),
+    config: str | None = None,
+    assignments: Sequence[str] = (),
+) -> None:
+    """Run a queue manager that others reach, until a signal ends it. `announce` gets its addresses."""
+    from lior.server import config as configuration  # so that nobody else waits for the HTTP server's import
+    from lior.server import main
+
+    settings = configuration.load(config, assignments)
+    if bind:
+        settings = configuration.merged(settings, {"server": {"bind": list(bind)}}, "--bind")
+    directory = data or settings.server.data or default_directories()[0]
+    main.run(settings, Path(directory).absolute(), announce)

@@ -99,7 +99,3 @@ def test_completion_scripts_are_for_lior(lior: Lior, shell: str, tmp_path: Path)
         file.write_text(script)
         subprocess.run([shell, "-n", str(file)], check=True)
     lior("completion", "tcsh", code=2)
-
-
-def test_serve_says_that_it_does_not_serve_yet(lior: Lior) -> None:
-    assert "the network comes with the binary protocol" in lior("serve", code=2).stderr

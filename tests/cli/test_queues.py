@@ -93,27 +93,42 @@ def test_names_may_be_format_names(shop: Lior) -> None:
 # Which queue manager
 
 
-def test_needs_a_directory(lior: Lior, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_says_where_it_looked_when_nothing_runs(
+    lior: Lior, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("LIOR_DATA")
-    assert "--data DIR" in lior("queue", "list", code=2).stderr
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    said = " ".join(lior("queue", "list", code=2).stderr.split())
+    assert "--data DIR" in said
+    assert "/var/lib/lior" in said
+    assert f"{tmp_path}/share/lior" in said.replace(" ", "") or f"{tmp_path}/share/lior" in said
 
 
-def test_server_takes_a_directory_and_options_go_before_the_environment(
+def test_options_go_before_the_environment(
     shop: Lior, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIOR_DATA", str(tmp_path / "nothing"))
-    assert "orders" in shop("queue", "list", "--server", str(data)).output
     assert "orders" in shop("queue", "list", "--data", str(data)).output
-    monkeypatch.delenv("LIOR_DATA")
-    monkeypatch.setenv("LIOR_SERVER", str(data))
-    assert "orders" in shop("queue", "list").output
+    monkeypatch.setenv("LIOR_SERVER", str(tmp_path / "nobody"))
+    assert "orders" in shop("queue", "list", "--data", str(data)).output
 
 
-@pytest.mark.parametrize("host", ["example.com", "192.0.2.1", "localhost"])
-def test_never_takes_a_host_for_a_directory(shop: Lior, host: str, tmp_path: Path) -> None:
+def test_a_server_that_does_not_run_is_an_error_with_a_remedy(shop: Lior, data: Path) -> None:
+    result = shop("queue", "list", "--server", str(data), code=1)
+    assert "no queue manager serves this directory" in result.stderr
+    assert f"lior serve --data {data}" in result.stderr
+
+
+def test_never_takes_a_host_for_a_directory(shop: Lior, tmp_path: Path) -> None:
+    result = shop("queue", "list", "--server", "127.0.0.1:9", code=1)
+    assert "cannot be reached" in result.stderr
+    assert not (tmp_path / "127.0.0.1:9").exists()
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "192.0.2.1:15801"])
+def test_sends_no_token_in_the_clear_over_a_network(shop: Lior, host: str) -> None:
     result = shop("queue", "list", "--server", host, code=1)
-    assert "servers come with the network protocols" in result.stderr
-    assert not (tmp_path / host).exists()
+    assert "would cross the network in the clear" in result.stderr
 
 
 def test_refuses_both_and_refuses_memory(shop: Lior, data: Path) -> None:

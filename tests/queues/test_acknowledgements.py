@@ -91,7 +91,7 @@ def test_the_classes_have_the_numbers_of_the_specification() -> None:
     assert {name: MessageClass[name].value for name in CLASSES} == CLASSES
 
 
-@pytest.mark.spec("MQ-066", "MQ-067", "MQ-068", "DM-128")
+@pytest.mark.spec("MQ-066", "MQ-067", "MQ-068", "DM-128", "QB-196", "QB-205")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario[0])
 def test_each_class_comes_once_from_its_event_and_only_if_its_bit_asks(
     engine: ManualEngine, scenario: Scenario
@@ -110,7 +110,7 @@ def test_without_its_bit_no_class_comes(engine: ManualEngine, scenario: Scenario
     assert expected not in [ack.message_class for ack in admin_messages(engine)]
 
 
-@pytest.mark.spec("DM-142")
+@pytest.mark.spec("DM-142", "QB-196", "QB-204")
 @pytest.mark.parametrize("guarantee", [0, 1])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario[0])
 def test_an_acknowledgement_field_by_field(engine: ManualEngine, scenario: Scenario, guarantee: int) -> None:
@@ -132,7 +132,7 @@ def test_an_acknowledgement_field_by_field(engine: ManualEngine, scenario: Scena
     assert ack.destination_queue == ADMIN and ack.sent_time == ack.arrival_time == engine.clock.wall()
 
 
-@pytest.mark.spec("DM-142")
+@pytest.mark.spec("DM-142", "QB-204")
 def test_an_encrypted_body_is_not_copied_into_a_nack() -> None:
     message = Message(
         body=b"secret", administration_queue=ADMIN, acknowledgements_requested=0x0F,
@@ -142,7 +142,7 @@ def test_an_encrypted_body_is_not_copied_into_a_nack() -> None:
     assert nack is not None and nack.body == b"" and nack.security is None
 
 
-@pytest.mark.spec("DM-142")
+@pytest.mark.spec("DM-142", "QB-203")
 def test_without_an_administration_queue_nothing_is_sent(engine: ManualEngine) -> None:
     engine.create()
     engine.send(engine.sender(), acknowledgements_requested=0x0F)
@@ -151,7 +151,7 @@ def test_without_an_administration_queue_nothing_is_sent(engine: ManualEngine) -
     assert engine.manager.core.total_bytes == 0
 
 
-@pytest.mark.spec("DM-142")
+@pytest.mark.spec("DM-142", "QB-203")
 @pytest.mark.parametrize("insecure", [True, False])
 @pytest.mark.parametrize("message_class", [0x8000, 0x8004, 0x8006, 0x8007, 0x800B, 0x8003, 0x8009, 0x800A])
 def test_what_tells_a_stranger_too_much_is_sent_only_if_enabled(
@@ -168,7 +168,7 @@ def test_what_tells_a_stranger_too_much_is_sent_only_if_enabled(
     assert classes(engine, admin) == ([message_class] if insecure or not secret else [])
 
 
-@pytest.mark.spec("MQ-068", "DM-071")
+@pytest.mark.spec("MQ-068", "DM-071", "QB-196")
 def test_a_rejection_that_is_aborted_says_nothing_and_can_be_received_after_all(engine: ManualEngine) -> None:
     queue, admin = engine.create(transactional=True), engine.create(r".\private$\admin")
     fill, refusing, taking = (engine.manager.begin() for _ in range(3))

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lior.errors import InvalidParameter, LiorError, StoreUnusable
+from lior.errors import InvalidParameter, LiorError, MessageStorageFailed, StoreUnusable
 from lior.message import Message
 from lior.queues.ports import (
     DeleteMessage,
     DeleteQueue,
     DeleteState,
+    ExpectState,
     MoveMessage,
     Operation,
     PutMessage,
@@ -133,6 +134,25 @@ class TestConformance:
         stored = store.fetch(2, at + 1)
         assert stored is not None and stored.abort_count == 4 and lookups(store) == [(2, 1)]
         assert store.load().state == {("a", "b"): b"2"}
+
+    @pytest.mark.parametrize(("there", "expected"), [(b"1", b"1"), (b"2", b"1"), (b"1", None), (None, b"1"),
+                                                     (None, None), (b"", None)])
+    @pytest.mark.parametrize("together", [True, False])
+    def test_a_batch_that_expects_another_state_is_refused_whole(
+            self, store: AnyStore, there: bytes | None, expected: bytes | None, together: bool) -> None:
+        earlier: list[Operation] = [DeleteState("a", "b") if there is None else PutState("a", "b", there)]
+        batch: list[Operation] = [put(1), ExpectState("a", "b", expected), PutState("a", "b", b"3")]
+        before = {} if there is None or together else {("a", "b"): there}
+        if not together:
+            store.apply(earlier)
+        if there == expected:
+            store.apply([*earlier, *batch] if together else batch)
+            assert store.load().state == {("a", "b"): b"3"} and lookups(store) == [(1, 1)]
+            return
+        with pytest.raises(MessageStorageFailed):
+            store.apply([*earlier, *batch] if together else batch)
+        assert store.load().state == before and lookups(store) == []
+        store.apply([put(1)])
 
     @pytest.mark.parametrize("bad", [
         [put(1)], [put(1, body=b"another size")], [put(9), put(9, body=b"another size")],

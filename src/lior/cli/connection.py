@@ -1,4 +1,5 @@
-"""Which queue manager a command works on. Without the network that is a data directory, opened in this process."""
+"""Which queue manager a command works on: one that `lior serve` runs, or the data directory itself, opened in this
+process while nobody serves it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 import lior
 from lior.cli.output import Output
-from lior.errors import UnsupportedOperation
+from lior.client.target import default_directories, is_served
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,44 +28,46 @@ class Session:
         self._context = context
         self.out = Output(as_json)
 
-    def directory(self) -> str:
-        """An option goes before the environment."""
+    def chosen(self) -> tuple[str, bool]:
+        """A name, and whether it is that of a server. An option goes before the environment."""
         given = self._context.params
         source = self._context.get_parameter_source
         named = [name for name in ("data", "server") if source(name) is ParameterSource.COMMANDLINE]
         if len(named) > 1:
             raise click.UsageError("give --data or --server, not both", self._context)
         for name in named or ("data", "server"):
-            value = given[name]
+            value: str = given[name] or ""
+            if value == MEMORY:
+                raise click.UsageError("a queue manager in memory would be gone at the command's end; give a directory")
             if value:
-                return server_directory(value) if name == "server" else data_directory(value)
+                return value, name == "server" or is_served(value)
+        for directory in default_directories():
+            if is_served(directory):
+                return os.fspath(directory), True
+        tried = " and ".join(map(str, default_directories()))
         raise click.UsageError(
-            "which queue manager? Give its data directory with --data DIR, or set LIOR_DATA", self._context
+            f"which queue manager? None runs here; tried {tried}. Start one with lior serve, or name one with "
+            "--server SERVER or --data DIR (or LIOR_SERVER, LIOR_DATA)",
+            self._context,
         )
+
+    @property
+    def is_served(self) -> bool:
+        """Others may use the queue manager at the same time."""
+        return self.chosen()[1]
 
     @contextmanager
     def open(self, *, create: bool = False) -> Iterator[lior.QueueManager]:
         """The queue manager, to the end of the block. Only `create` makes a directory that is not there:
         a mistyped name must not give an empty queue manager."""
-        with lior.open(self.directory(), create=create) as manager:
+        name, served = self.chosen()
+        with lior.connect(name) if served else lior.open(name, create=create) as manager:
             yield manager
 
-
-def data_directory(text: str) -> str:
-    if text == MEMORY:
-        raise click.UsageError("a queue manager in memory would be gone when the command ends; give a directory")
-    return text
-
-
-def server_directory(text: str) -> str:
-    """--server takes a directory too. A host name needs the network, which is not there yet."""
-    if os.sep in text or text in (".", "..") or Path(text).is_dir():
-        return data_directory(text)
-    raise UnsupportedOperation(
-        "other hosts cannot be reached yet: servers come with the network protocols",
-        where=f"--server {text}",
-        remedy=f"give a data directory; if {text} is to be one, write ./{text}",
-    )
+    def opening(self) -> lior.aio.Opening:
+        """The same for a command that runs a loop of its own."""
+        name, served = self.chosen()
+        return lior.aio.connect(name) if served else lior.aio.open(name, create=False)
 
 
 def json_option(function: F) -> F:
@@ -84,7 +86,7 @@ def connected(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         json_option,
         click.option("--server", metavar="SERVER", envvar="LIOR_SERVER", show_envvar=True,
-                     help="The queue manager: for now its data directory, as for --data."),
+                     help="A running queue manager: its data directory, or host or host:port."),
         click.option("--data", metavar="DIR", envvar="LIOR_DATA", show_envvar=True,
                      help="Data directory of the queue manager."),
     ):  # fmt: skip

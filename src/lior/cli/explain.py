@@ -1,8 +1,7 @@
-"""lior name, error and completion; lior serve."""
+"""lior name, error and completion."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,7 +11,7 @@ from click.shell_completion import ShellComplete, get_completion_class
 from lior import embedded
 from lior.cli.connection import Session, connected, offline
 from lior.cli.error_texts import CLASS_TEXTS, ERROR_TEXTS
-from lior.cli.output import USAGE, Output
+from lior.cli.output import Output
 from lior.errors import HRESULTS, NAMES, InvalidParameter, LiorError, StoreInUse, StoreUnusable, succeeded
 from lior.message import NULL_GUID, MessageClass
 from lior.names import (
@@ -67,13 +66,9 @@ def name(session: Session, text: str) -> None:
 def local_names(session: Session) -> tuple[LocalNames, bool]:
     """The names of this computer; True with the GUID of the queue manager, if a data directory was given."""
     try:
-        session.directory()
-    except click.UsageError:
-        return embedded.own_names(NULL_GUID), False
-    try:
         with session.open() as manager:
             return embedded.own_names(UUID(manager.properties()["identifier"])), True
-    except (StoreInUse, StoreUnusable):
+    except (click.UsageError, StoreInUse, StoreUnusable):
         return embedded.own_names(NULL_GUID), False
 
 
@@ -223,19 +218,3 @@ def completion(out: Output, shell: str) -> None:
     completer = made(root.command, {}, "lior", "_LIOR_COMPLETE")
     script = ShellComplete.source(completer)  # bash's own would run bash to see how old it is
     out.done(script, shell=shell, script=script)
-
-
-# The server
-
-
-@click.command()
-@click.option("--data", metavar="DIR", envvar="LIOR_DATA", show_envvar=True, help="Data directory.")
-@offline
-def serve(out: Output, data: str | None) -> None:
-    """Run a queue manager that other computers reach. Not in this version: the network comes with the binary
-    protocol. Until then every command opens the data directory by itself."""
-    click.echo("error: this version cannot serve: the network comes with the binary protocol\n"
-               "do:    use the other commands with --data DIR; each opens the data directory by itself", err=True)
-    sys.exit(USAGE)
-
-

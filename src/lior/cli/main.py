@@ -9,7 +9,20 @@ from typing import Any, NoReturn
 
 import click
 
-from lior.cli import deadletter, explain, messages, operation, queue, receiving, storage, top, trigger
+from lior.cli import (
+    deadletter,
+    explain,
+    messages,
+    operation,
+    queue,
+    receiving,
+    security_files,
+    serve,
+    storage,
+    top,
+    trace,
+    trigger,
+)
 from lior.cli.output import DONE, FAILED, INTERRUPTED, NO_MESSAGE, show_error
 from lior.errors import LiorError, Timeout
 
@@ -68,16 +81,18 @@ def close_stdout() -> None:
 def cli() -> None:
     """Lior: Message Queuing (MSMQ) for Linux.
 
-    Queues live in a data directory, named with --data or LIOR_DATA. Exit codes: 0 done, 1 an error with its
-    code and remedy on stderr, 2 wrong usage, 3 no message in time, 130 Ctrl-C.
+    Commands work on a queue manager that `lior serve` runs, or on a data directory that nobody serves. Exit
+    codes: 0 done, 1 an error with its code and remedy on stderr, 2 wrong usage, 3 no message in time, 130 Ctrl-C.
     """
 
 
 for command in (
-    queue.queue, messages.send, receiving.receive, receiving.peek, receiving.browse, messages.move,
+    serve.serve, queue.queue, messages.send, receiving.receive, receiving.peek, receiving.browse, messages.move,
     receiving.journal, deadletter.dead_letter, operation.outgoing, operation.transaction, operation.security,
-    operation.stats, top.top, operation.set_, storage.doctor, storage.backup, storage.restore, operation.compact,
-    trigger.trigger, explain.name, explain.error, explain.completion, explain.serve,
+    operation.stats, top.top, trace.trace, operation.set_, storage.doctor, storage.backup, storage.restore,
+    operation.compact,
+    security_files.certificate, security_files.key, trigger.trigger, explain.name, explain.error,
+    explain.completion,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import click
 
+from lior import Identity
 from lior.cli.connection import Session, connected
 from lior.cli.inputs import assignment, lookup_id, message_property, twenty_bytes, whole_seconds
 from lior.cli.output import number, progress
@@ -44,6 +45,11 @@ def property_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--property", "properties", multiple=True, type=assignment, metavar="NAME=VALUE",
                      help="Any other property by its name (docs/command-line.md); again for more."),
+        click.option("--privacy", type=click.Choice(("advanced", "enhanced", "base")),
+                     help="Encrypt the body on its way, with AES (advanced) or what the peer has at least."),
+        click.option("--sid", help="Who signs; default: whom the certificate names, else the local user."),
+        click.option("--sign", "identity", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+                     help="Sign with the key and certificate in FILE (lior certificate create)."),
         click.option("--response-queue", metavar="QUEUE", help="Where answers are to go."),
         click.option("--ack", multiple=True, type=click.Choice(list(ACKNOWLEDGEMENTS)),
                      help="Ask for this acknowledgement in --admin-queue; again for more."),
@@ -141,6 +147,7 @@ def message_properties(
     label: str, priority: int | None, recoverable: bool, journal: bool, dead_letter: bool, ttrq: int | None,
     ttbr: int | None, app_tag: int | None, correlation_id: bytes | None, admin_queue: str | None,
     ack: tuple[str, ...], response_queue: str | None, properties: tuple[tuple[str, str], ...],
+    identity: str | None, sid: str | None, privacy: str | None,
 ) -> dict[str, Any]:  # fmt: skip
     """The options as the library takes them; those that were not given stay the library's."""
     found: dict[str, Any] = {
@@ -155,6 +162,8 @@ def message_properties(
         "correlation_id": correlation_id,
         "admin_queue": None if admin_queue is None else format_name(admin_queue),
         "response_queue": None if response_queue is None else format_name(response_queue),
+        "privacy": privacy,
+        "sign": None if identity is None else Identity.load(identity, sid=sid),
     }
     if ack:
         if admin_queue is None:

@@ -10,9 +10,19 @@ import click
 import lior
 from lior.cli.connection import Session, connected
 from lior.cli.inputs import quota, whole_seconds
+from lior.cli.outgoing_views import (
+    CONNECTION_HEADINGS,
+    HISTORY_HEADINGS,
+    OUTGOING_HEADINGS,
+    connection_row,
+    history_row,
+    outgoing_fields,
+    outgoing_json,
+    outgoing_row,
+)
 from lior.cli.output import duration, iso, number, printable, size
-from lior.cli.queue import require_queue_kind, show_queue
-from lior.cli.views import queue_json, quota_text, state_text
+from lior.cli.queue import require_queue_kind
+from lior.cli.views import queue_fields, quota_text
 from lior.client.sddl import format_sddl, parse_sddl
 from lior.errors import IllegalSecurityDescriptor
 from lior.message import INFINITE
@@ -118,9 +128,9 @@ def compact(session: Session) -> None:
 # Outgoing queues
 
 
-@click.group(short_help="Queues to other computers: list, show, pause, resume.")
+@click.group(short_help="Queues to other computers and their connections.")
 def outgoing() -> None:
-    """Queues of messages on their way to other computers: list, show, pause, resume."""
+    """Queues of messages on their way to other computers: list, show, pause, resume, connections."""
 
 
 @outgoing.command(name="list")
@@ -128,24 +138,31 @@ def outgoing() -> None:
 def list_outgoing(session: Session) -> None:
     """List the destinations with what waits for them."""
     with session.open() as manager:
-        queues = [info for info in manager.queues() if info.kind == "outgoing"]
+        queues = manager.outgoing()
     if session.out.as_json:
-        for info in queues:
-            session.out.record(queue_json(info))
+        for figures in queues:
+            session.out.record(outgoing_json(figures))
         return
-    rows = [(info.format_name, state_text(info), str(info.messages), size(info.bytes)) for info in queues]
-    session.out.table(("DESTINATION", "STATE", "MESSAGES", "SIZE"), rows)
+    session.out.table(OUTGOING_HEADINGS, map(outgoing_row, queues))
 
 
 @outgoing.command(short_help="Show the outgoing queue to a destination.")
 @click.argument("destination")
 @connected
 def show(session: Session, destination: str) -> None:
-    """Show the outgoing queue to DESTINATION, a format name as `list` shows it."""
+    """Show the outgoing queue to DESTINATION, a format name as `list` shows it: what waits, where it goes next, the
+    last attempts to connect, and how far the stream of transactional messages was acknowledged."""
     with session.open() as manager:
         info = manager.queue(destination)
-    require_queue_kind(info, "outgoing", "see: lior outgoing list")
-    show_queue(session.out, info)
+        require_queue_kind(info, "outgoing", "see: lior outgoing list")
+        figures = next(known for known in manager.outgoing() if known["identifier"] == info.identifier)
+    if session.out.as_json:
+        session.out.record(outgoing_json(figures))
+        return
+    session.out.fields(queue_fields(info) | outgoing_fields(figures))
+    if figures["history"]:
+        session.out.line()
+        session.out.table(HISTORY_HEADINGS, map(history_row, reversed(figures["history"])))
 
 
 @outgoing.command(short_help="Send nothing to a destination until it is resumed.")
@@ -166,6 +183,19 @@ def resume(session: Session, destination: str) -> None:
     with session.open() as manager:
         manager.resume(destination)
     session.out.done(f"resumed {destination}", resumed=destination)
+
+
+@outgoing.command(short_help="List the connections to other queue managers.")
+@connected
+def connections(session: Session) -> None:
+    """List the connections to other queue managers, in both directions. Only a server has some."""
+    with session.open() as manager:
+        found = manager.connections()
+    if session.out.as_json:
+        for known in found:
+            session.out.record(known | {"since": iso(known["since"])})
+        return
+    session.out.table(CONNECTION_HEADINGS, map(connection_row, found))
 
 
 # Transactions in doubt

@@ -165,7 +165,7 @@ def purge_confirmed(manager: lior.QueueManager, name: str, yes: bool) -> tuple[l
     """The queue as it was, and how many of its messages are gone."""
     info = manager.queue(name)
     confirm(info.name, f"{number(info.messages, 'message')} of {info.path} will be removed", yes)
-    return info, info.messages - purge_with_progress(manager, info, name)
+    return info, max(0, info.messages - purge_with_progress(manager, info, name))
 
 
 def purge_with_progress(manager: lior.QueueManager, info: lior.QueueInfo, name: str) -> int:

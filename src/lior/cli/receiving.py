@@ -1,8 +1,8 @@
 """lior receive, peek, browse and journal.
 
 A message that is received is shown before it is taken for good: inside a transaction that is committed when
-the output is written, or, where there are none, by a peek before the receive. A full disk or a closed pipe
-then costs no message. Nobody else reads meanwhile, for this process has the data directory alone.
+the output is written, or, where there are none, while its queue keeps it from other readers. A full disk or a
+closed pipe then costs no message, and two readers never show the same one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,7 @@ from lior.cli.queue import purge_confirmed, yes_option
 from lior.cli.views import MESSAGE_HEADINGS, message_fields, message_json, message_row
 from lior.client.aio import format_name
 from lior.client.message import ReceivedMessage
-from lior.errors import StoreUnusable, Timeout
+from lior.errors import MessageLocked, MessageNotFound, StoreUnusable, Timeout
 
 BATCH: Final = 100  # messages in one transaction while they are there without waiting
 
@@ -179,8 +179,20 @@ class Choice:
             return peek_correlated(self.queue, self._correlation, self.timeout)
         return self.queue.peek(self.timeout)
 
-    def take(self, message: ReceivedMessage) -> None:
-        self.queue.receive_by_lookup_id(message.lookup_identifier)
+    @contextmanager
+    def hold(self) -> Iterator[ReceivedMessage]:
+        """The message is taken when the block ends, and stays if the block raises."""
+        while self._correlation is not None:
+            found = peek_correlated(self.queue, self._correlation, self.timeout).lookup_identifier
+            with ExitStack() as held:
+                try:
+                    message = held.enter_context(self.queue.hold(lookup_id=found))
+                except (MessageNotFound, MessageLocked):  # another reader was faster: look further
+                    continue
+                yield message
+                return
+        with self.queue.hold(self.timeout, lookup_id=self._lookup) as message:
+            yield message
 
 
 def peek_correlated(queue: lior.Queue, correlation: bytes, timeout: float | None) -> ReceivedMessage:
@@ -232,10 +244,8 @@ def receive_singly(chosen: Choice, writer: Writer, wanted: int | None, advance: 
     taken = 0
     with suppress(Timeout):
         while wanted is None or taken < wanted:
-            message = chosen.peek()
-            with undoing(writer):
+            with undoing(writer), chosen.hold() as message:
                 writer.write([message])
-                chosen.take(message)
             writer.kept()
             taken += 1
             advance(1)

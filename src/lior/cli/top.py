@@ -31,8 +31,8 @@ QUIT: Final = frozenset({b"q", b"Q", b"\x04"})
 def top(session: Session, once: bool, interval: float) -> None:
     """Show the busiest queues live, until q or Ctrl-C.
 
-    While it runs it has the data directory for itself. Without a terminal, or with --json, it prints one
-    picture after the other.
+    On a data directory that nobody serves it has that for itself meanwhile. Without a terminal, or with --json, it
+    prints one picture after the other.
     """
     with session.open() as manager, keyboard() as pressed:
         before: dict[str, int] = {}

@@ -108,7 +108,7 @@ async def serve(session: Session, triggers: Sequence[Trigger], once: bool) -> di
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
-        async with lior.aio.open(session.directory(), create=False) as manager:
+        async with session.opening() as manager:
             runner = TriggerRunner(manager, triggers)
             await runner.start(once=once)
             try:
@@ -162,7 +162,7 @@ async def try_out(
     found = []
     searcher = Searcher()
     try:
-        async with lior.aio.open(session.directory(), create=False) as manager:
+        async with session.opening() as manager:
             for each in await chosen(manager, triggers, name):
                 async with await manager.open_queue(each.queue, "peek") as queue:
                     async for message in queue:

@@ -11,17 +11,21 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
 from lior.client.backend import Backend, QueueInfo
 from lior.client.formatters import Formatter
 from lior.client.message import ReceivedMessage, build, received
+from lior.client.signing import Identity, canonical
+from lior.client.trace import TraceEntry
 from lior.errors import (
     IllegalFormatName,
+    IllegalPropertyValue,
     InvalidHandle,
+    LiorError,
     MessageNotFound,
     QueueNotAvailable,
     QueueNotFound,
@@ -60,11 +64,13 @@ def milliseconds(timeout: float | None) -> int:
     return round(min(INFINITE - 1, timeout * 1000)) if timeout == 0 or timeout * 1000 >= 1 else 1
 
 
+T = TypeVar("T")
+
 _owed: dict[asyncio.Task[Any], int] = {}  # whom a cancellation is owed, and how often it was cancelled before
 
 
-async def taken(receive: Callable[[], Awaitable[Message]]) -> ReceivedMessage:
-    """The message of a receive. A cancellation that finds the message on its way out of the queue would lose
+async def taken(receive: Callable[[], Awaitable[Any]], shown: Callable[[Any], T]) -> T:
+    """What a receive answers. A cancellation that finds the message on its way out of the queue would lose
     it: the caller gets the message, and the cancellation at its next await unless a timeout was the cause."""
     task = asyncio.current_task()
     assert task is not None
@@ -73,13 +79,17 @@ async def taken(receive: Callable[[], Awaitable[Message]]) -> ReceivedMessage:
         raise asyncio.CancelledError
     future = asyncio.ensure_future(receive())
     try:
-        return received(await future)
+        return shown(await future)
     except asyncio.CancelledError:
         if not future.done() or future.cancelled() or future.exception() is not None:
             raise
         _owed[task] = before
         asyncio.get_running_loop().call_soon(_cancel_again, task)
-        return received(future.result())
+        return shown(future.result())
+
+
+def _as_it_is(held: Any) -> Any:
+    return held
 
 
 def _cancel_again(task: asyncio.Task[Any]) -> None:
@@ -115,6 +125,7 @@ class QueueManager(Closing):
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._send_handles: OrderedDict[str, Any] = OrderedDict()
+        self._itself: tuple[UUID, str] | None = None  # identifier and computer name, which signatures cover
 
     async def close(self) -> None:
         await self.backend.close()
@@ -135,11 +146,15 @@ class QueueManager(Closing):
 
         `body` is bytes, a value that the formatter writes, or a Message. To a transactional queue on this
         queue manager a send without a transaction is a transaction of its own; for a queue elsewhere say
-        `transactional=True`, for only its owner knows.
+        `transactional=True`, for only its owner knows. `sign=Identity` signs the message, `privacy=True` has its
+        body encrypted on the way: docs/message-security.md.
         """
+        signer = properties.pop("sign", None) if properties else None
         message = build(body, formatter, properties)
         name = destination if isinstance(destination, str) else ",".join(format_name(d) for d in destination)
         handle = self._send_handles.get(name) or await self._open_to_send(name)
+        if signer is not None:
+            await self._sign(signer, message, format_name(name), handle, transaction, transactional)
         try:
             return await self._send(handle, message, transaction, transactional)
         except (QueueNotAvailable, InvalidHandle):
@@ -172,6 +187,26 @@ class QueueManager(Closing):
             raise
         await self.backend.commit(identifier)
         return sent
+
+    async def _sign(
+        self,
+        signer: Identity,
+        message: Message,
+        destination: str,
+        handle: Any,
+        transaction: Transaction | None,
+        transactional: bool | None,
+    ) -> None:
+        if not isinstance(signer, Identity):
+            raise IllegalPropertyValue(f"{type(signer).__name__} instead of Identity", where="sign")
+        if self._itself is None:
+            figures = await self.backend.properties()
+            self._itself = UUID(str(figures["identifier"])), str(figures["computer_name"])
+        guid, computer_name = self._itself
+        if transactional is None:
+            transactional = self.backend.is_transactional(handle)
+        in_transaction = transaction is not None or bool(transactional)
+        signer.sign(message, canonical(destination, computer_name), queue_manager=guid, transactional=in_transaction)
 
     async def receive(self, name: str, timeout: float | None = None, **options: Any) -> ReceivedMessage:
         """Receive one message. To receive many, open the queue."""
@@ -235,6 +270,15 @@ class QueueManager(Closing):
     async def set_properties(self, **changes: Any) -> None:
         await self.backend.set_properties(changes)
 
+    async def outgoing(self) -> list[dict[str, Any]]:
+        """Queues to other queue managers: as in `queues`, with next hops, connection history, and how far the
+        transactional stream got."""
+        return await self.backend.outgoing()
+
+    async def connections(self) -> list[dict[str, Any]]:
+        """Connections to other queue managers; an embedded queue manager has none."""
+        return await self.backend.connections()
+
     async def pause(self, destination: str) -> None:
         await self.backend.pause(destination)
 
@@ -257,6 +301,20 @@ class QueueManager(Closing):
                 remedy="see: lior transaction list",
             )
         await (self.backend.commit(transaction) if commit else self.backend.abort(transaction))
+
+    async def trace(
+        self,
+        message_id: str | ObjectId = "",
+        *,
+        label: str = "",
+        correlation_id: str | bytes | ObjectId = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[TraceEntry]:
+        """Where a message is now and what became of it, in time order; or the newest messages with a label or a
+        correlation id, one after the other. Nothing known: an empty list. docs/trace.md."""
+        correlation = correlation_id.hex() if isinstance(correlation_id, bytes) else str(correlation_id)
+        found = await self.backend.trace(str(message_id), label, correlation, progress)
+        return [TraceEntry(**entry) for entry in found]
 
     async def backup(self, path: str) -> None:
         await self.backend.backup(path)
@@ -297,7 +355,10 @@ class Queue(Closing):
         **properties: Any,
     ) -> ObjectId:
         """As `QueueManager.send`, to the queue that was opened with access "send"."""
+        signer = properties.pop("sign", None) if properties else None
         message = build(body, formatter, properties)
+        if signer is not None:
+            await self._manager._sign(signer, message, self.format_name, self.handle, transaction, transactional)
         if transaction is None and not (self._transactional if transactional is None else transactional):
             return await self._backend.send(self.handle, message, None)
         return await self._manager._send(self.handle, message, transaction, transactional)
@@ -309,7 +370,7 @@ class Queue(Closing):
         lior.errors.Timeout when none came. Cancelled, it takes nothing, or returns what it took already."""
         identifier = None if transaction is None else transaction.identifier
         receive = self._backend.receive
-        return await taken(lambda: receive(self.handle, milliseconds(timeout), transaction=identifier))
+        return await taken(lambda: receive(self.handle, milliseconds(timeout), transaction=identifier), received)
 
     async def peek(self, timeout: float | None = None) -> ReceivedMessage:
         return received(await self._backend.peek(self.handle, milliseconds(timeout)))
@@ -320,7 +381,7 @@ class Queue(Closing):
         """action: current, next, previous, first or last; the last two ignore the lookup id."""
         identifier = None if transaction is None else transaction.identifier
         read = self._backend.read_by_lookup
-        return await taken(lambda: read(self.handle, lookup_id, action, False, identifier))
+        return await taken(lambda: read(self.handle, lookup_id, action, False, identifier), received)
 
     async def peek_by_lookup_id(self, lookup_id: int, action: str = "current") -> ReceivedMessage:
         return received(await self._backend.read_by_lookup(self.handle, lookup_id, action, True))
@@ -353,6 +414,26 @@ class Queue(Closing):
                     continue
                 with suppress(MessageNotFound):  # somebody was faster: look further
                     return await self.receive_by_lookup_id(message.lookup_identifier, transaction=transaction)
+
+    @asynccontextmanager
+    async def hold(
+        self, timeout: float | None = None, *, lookup_id: int | None = None
+    ) -> AsyncIterator[ReceivedMessage]:
+        """`async with queue.hold(timeout=5) as message:` keeps the next message, or that with the lookup id, from
+        other readers. It leaves the queue when the block ends, and stays there if the block raises."""
+        backend = self._backend
+        if lookup_id is None:
+            wait = milliseconds(timeout)
+            held = await taken(lambda: backend.take(self.handle, wait), _as_it_is)
+        else:
+            held = await taken(lambda: backend.take_by_lookup(self.handle, lookup_id, "current"), _as_it_is)
+        try:
+            yield received(held.message)
+        except BaseException:
+            with suppress(LiorError):  # a closed queue gave it back already
+                await backend.end_take(held, False)
+            raise
+        await backend.end_take(held, True)
 
     async def cursor(self) -> Cursor:
         return Cursor(self, await self._backend.open_cursor(self.handle))
@@ -424,7 +505,7 @@ class Cursor(Closing):
         """Take the cursor's message."""
         identifier = None if transaction is None else transaction.identifier
         handle, receive = self._queue.handle, self._backend.receive
-        return await taken(lambda: receive(handle, milliseconds(timeout), self._handle, identifier))
+        return await taken(lambda: receive(handle, milliseconds(timeout), self._handle, identifier), received)
 
 
 class Transaction:

@@ -5,7 +5,7 @@ Calls run on the loop; each returns an awaitable or raises. A handle is whatever
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
@@ -36,6 +36,11 @@ class QueueInfo:
     properties: dict[str, Any] = field(default_factory=dict)
 
 
+def info_of(figures: dict[str, Any]) -> QueueInfo:
+    """The QueueInfo among more figures."""
+    return QueueInfo(**{name: value for name, value in figures.items() if name in QueueInfo.__dataclass_fields__})
+
+
 class Backend(Protocol):
     def open(self, name: str, access: int, exclusive: bool) -> Awaitable[Any]: ...
 
@@ -56,6 +61,16 @@ class Backend(Protocol):
     def read_by_lookup(
         self, handle: Any, lookup_id: int, action: str, peek: bool, transaction: UUID | None = None
     ) -> Awaitable[Message]: ...
+
+    def take(self, handle: Any, timeout_ms: int, cursor: Any = None) -> Awaitable[Any]:
+        """As `receive`, but the message stays locked in its queue until `end_take`. What comes has a `message`."""
+        ...
+
+    def take_by_lookup(self, handle: Any, lookup_id: int, action: str) -> Awaitable[Any]: ...
+
+    def end_take(self, taken: Any, take: bool) -> Awaitable[None]:
+        """The message leaves its queue, or is given back."""
+        ...
 
     def open_cursor(self, handle: Any) -> Awaitable[Any]: ...
 
@@ -87,6 +102,14 @@ class Backend(Protocol):
 
     def queues(self) -> Awaitable[list[QueueInfo]]: ...
 
+    def outgoing(self) -> Awaitable[list[dict[str, Any]]]:
+        """Outgoing queues: the fields of QueueInfo, next_hops, history and transfer."""
+        ...
+
+    def connections(self) -> Awaitable[list[dict[str, Any]]]:
+        """Connections to other queue managers."""
+        ...
+
     def pause(self, name: str) -> Awaitable[None]: ...
 
     def resume(self, name: str) -> Awaitable[None]: ...
@@ -99,6 +122,17 @@ class Backend(Protocol):
 
     def transactions(self) -> Awaitable[list[dict[str, Any]]]:
         """Open and prepared transactions, for who must decide what is in doubt."""
+        ...
+
+    def trace(
+        self,
+        message_id: str = "",
+        label: str = "",
+        correlation_id: str = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Awaitable[list[dict[str, Any]]]:
+        """What is known of a message, or of those with a label or correlation id: fields of TraceEntry. `progress` gets
+        how much of how much was looked at, where that can be told."""
         ...
 
     def backup(self, path: str) -> Awaitable[None]: ...

@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from lior.client.formatters import AUTO, Formatter, formatter_named
+from lior.client.signing import set_privacy
 from lior.errors import IllegalPropertyValue
 from lior.message import Message, MessageSecurity, ObjectId
 
@@ -43,6 +44,7 @@ ALIASES = {
 
 
 _TO_SEND: Final = Message(delivery_guarantee=1, negative_journaling_requested=True)
+_FURTHER: Final = frozenset({"recoverable", "express", "privacy", "sign"})
 
 
 class ReceivedMessage(Message):
@@ -113,6 +115,7 @@ _SPECIAL: Final[dict[str, Callable[[Message, Any], None]]] = {
     "recoverable": _recoverable,
     "express": _express,
     "correlation_id": _correlation,
+    "privacy": set_privacy,
 }
 
 
@@ -122,7 +125,7 @@ def _set(message: Message, name: str, value: Any) -> None:
         raise IllegalPropertyValue(
             f"there is no message property {name} to set",
             where=name,
-            remedy="settable: " + ", ".join(sorted(FIELDS | set(ALIASES) | {"recoverable", "express"})),
+            remedy="settable: " + ", ".join(sorted(FIELDS | set(ALIASES) | _FURTHER)),
         )
     if not isinstance(value, _TYPES[name]):
         wanted = " or ".join("nothing" if kind is NoneType else kind.__name__ for kind in _TYPES[name])

@@ -12,7 +12,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from uuid import UUID
@@ -21,6 +21,7 @@ from lior.client import aio
 from lior.client.backend import QueueInfo
 from lior.client.formatters import Formatter
 from lior.client.message import ReceivedMessage
+from lior.client.trace import TraceEntry
 from lior.errors import ServiceNotAvailable, Timeout
 from lior.message import Message, ObjectId
 from lior.security import SecurityDescriptor, SecurityInformation
@@ -289,6 +290,12 @@ class QueueManager(Closing):
     def set_properties(self, **changes: Any) -> None:
         self._call(self.aio.set_properties, **changes)
 
+    def outgoing(self) -> list[dict[str, Any]]:
+        return self._call(self.aio.outgoing)
+
+    def connections(self) -> list[dict[str, Any]]:
+        return self._call(self.aio.connections)
+
     def pause(self, destination: str) -> None:
         self._call(self.aio.pause, destination)
 
@@ -303,6 +310,18 @@ class QueueManager(Closing):
 
     def decide(self, transaction: UUID, *, commit: bool) -> None:
         self._call(self.aio.decide, transaction, commit=commit)
+
+    def trace(
+        self,
+        message_id: str | ObjectId = "",
+        *,
+        label: str = "",
+        correlation_id: str | bytes | ObjectId = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[TraceEntry]:
+        return self._call(
+            self.aio.trace, message_id, label=label, correlation_id=correlation_id, progress=progress
+        )
 
     def backup(self, path: str) -> None:
         self._call(self.aio.backup, path)
@@ -364,6 +383,17 @@ class Queue(Closing):
         self, identifier: ObjectId | str, timeout: float | None = None, *, transaction: Transaction | None = None
     ) -> ReceivedMessage:
         return self._call(self.aio.receive_by_id, identifier, timeout, transaction=_inner(transaction))
+
+    @contextmanager
+    def hold(self, timeout: float | None = None, *, lookup_id: int | None = None) -> Iterator[ReceivedMessage]:
+        holding = self.aio.hold(timeout, lookup_id=lookup_id)
+        message = self._call(holding.__aenter__)
+        try:
+            yield message
+        except BaseException as error:
+            self._call(holding.__aexit__, type(error), error, error.__traceback__)
+            raise
+        self._call(holding.__aexit__, None, None, None)
 
     def cursor(self) -> Cursor:
         return Cursor(self._runner, self._call(self.aio.cursor))

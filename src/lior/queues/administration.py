@@ -263,7 +263,10 @@ class Administration:
     def _forget_streams(self, change: Change, queue: Queue) -> None:
         for key in [key for key in self._core.incoming if key.startswith(f"{queue.queue_id}/")]:
             change.operations.append(DeleteState(INCOMING, key))
-            change.then(self._core.incoming.__delitem__, key)
+            change.then(self._forget_stream, key)
+
+    def _forget_stream(self, key: str) -> None:
+        self._core.incoming.pop(key, None)
 
     def _detach(self, queue: Queue) -> list[Handle]:
         """Nobody gets at the queue from here on; who waits learns it now. Gives the handles, for the case

@@ -13,15 +13,18 @@ from lior.names import LocalNames
 from lior.queues.change import Change
 from lior.queues.counters import ORDINALS, Counter
 from lior.queues.definition import QueueManagerProperties
-from lior.queues.directory import Directory, NullDirectory
+from lior.queues.directory import Directory
 from lior.queues.events import Event, MessageDropped, StorageFailed, ThrottledChanged
 from lior.queues.expiry import ExpiryQueue
 from lior.queues.outgoing import IncomingTransactionalTransferInfo, OutgoingQueue
+from lior.queues.peers import PeerDirectory
 from lior.queues.ports import LOOKUP_IDS, Ids, Store
 from lior.queues.queue import ContentCache, Queue
+from lior.queues.traffic import Traffic
 from lior.queues.waiting import Waits
 
 if TYPE_CHECKING:
+    from lior.queues.fates import Fates
     from lior.queues.transaction import Transaction
 
 
@@ -58,7 +61,8 @@ class Core:
         self.store = store
         self.clock = clock
         self.ids = ids
-        self.directory: Directory = NullDirectory()
+        self.peers = PeerDirectory()
+        self.directory: Directory = self.peers
         self.queues: dict[int, Queue] = {}
         self.paths: dict[str, Queue] = {}  # by name without the computer, casefolded
         self.private_numbers: dict[int, Queue] = {}
@@ -82,6 +86,9 @@ class Core:
         self.wake: Callable[[], None] = _nothing  # the engine's: something is pending or due
         self.on_many: Callable[[], None] = _nothing  # the engine's: again MANY more changes are pending
         self.listeners: list[Callable[[Event], None]] = []
+        self.message_listeners: list[Callable[[Event], None]] = []  # those of them who hear of each message
+        self.traffic = Traffic()
+        self.fates: Fates | None = None  # who records what becomes of messages
 
     # Changes
 
@@ -205,8 +212,19 @@ class Core:
             except Exception:
                 log.exception("a listener failed at %s", type(event).__name__)
 
+    def emit_message(self, event: Event) -> None:
+        """As `emit`, for what comes with every message: nobody makes the event unless somebody listens."""
+        for listener in self.message_listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed at %s", type(event).__name__)
+
     def dropped(self, message: Message, where: str, why: str) -> None:
+        self.traffic.dropped += 1
         self.emit(MessageDropped(message, where, why))
+        if self.fates is not None:
+            self.fates.dropped(message, where, why)
 
 
 def _nothing() -> None:

@@ -13,9 +13,10 @@ from uuid import UUID
 
 from lior.errors import LiorError, QueueNotFound, ServiceNotAvailable, StoreUnusable
 from lior.message import INFINITE, Message
-from lior.names import FormatName, LocalNames, MultipleName, PathName, parse_format_name, parse_path_name
+from lior.names import FormatName, LocalNames, MultipleName, PathName, SingleName, parse_format_name, parse_path_name
 from lior.queues.access import Access
 from lior.queues.administration import Administration
+from lior.queues.awaiting import Awaiting
 from lior.queues.change import Change, Nobody, Reply
 from lior.queues.core import Clock, Core
 from lior.queues.definition import QueueManagerProperties, QueueProperties
@@ -28,17 +29,21 @@ from lior.queues.descriptor import (
     TwoPhaseRead,
 )
 from lior.queues.events import Event, MessageAwaitsTransfer, QueueManagerStarted, QueueManagerStopped
+from lior.queues.incoming_streams import IncomingStreams
 from lior.queues.machine import Machine
+from lior.queues.message_history import MessageHistory
 from lior.queues.moving import Moving
 from lior.queues.opening import Opening
 from lior.queues.outgoing import OutgoingQueue, dispatch_order
+from lior.queues.outgoing_streams import OutgoingStreams
 from lior.queues.ports import Ids, Store, TransactionOutcomes
 from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.queues.removal import Removal
 from lior.queues.routing import Routing
-from lior.queues.sending import Sending
+from lior.queues.sending import EnqueueStatus, Sending
 from lior.queues.startup import load
+from lior.queues.tracing import Tracing
 from lior.queues.transaction import Transaction
 from lior.queues.transactions import Transactions
 from lior.queues.waiting import cancel
@@ -77,6 +82,10 @@ class QueueManager:
         self.opening = Opening(self.core, self.routing, self.access, self.reading, self.moving)
         self.administration = Administration(self.core, self.access, self.removal, self.reading)
         self.machine = Machine(self.core, self.access)
+        self.outgoing_streams = OutgoingStreams(self.core, self.sending, self.removal, Awaiting(self.core))
+        self.incoming_streams = IncomingStreams(self.core, self.removal)
+        self.message_history = MessageHistory()
+        self.tracing = Tracing(self.sending)
 
     # Life
 
@@ -86,7 +95,8 @@ class QueueManager:
         if self.state is not QueueManagerState.STOPPED or self.core.queues:
             raise ServiceNotAvailable("this queue manager was started before", remedy="open the data anew")
         self.state = QueueManagerState.INITIALIZING
-        load(self.core, self.transactions)
+        parts = (self.outgoing_streams, self.incoming_streams, self.message_history, self.core.peers)
+        load(self.core, self.transactions, parts)
         for transaction in self.transactions.in_doubt():
             self._decide(transaction, outcomes)
         while self.removal.expire_due():
@@ -132,8 +142,11 @@ class QueueManager:
                 f"the queue manager is {self.state.value}", remedy="start it, or wait until it is ready"
             )
 
-    def subscribe(self, listener: Callable[[Event], None]) -> None:
+    def subscribe(self, listener: Callable[[Event], None], *, messages: bool = True) -> None:
+        """Without `messages`, not of each message that becomes available or leaves a local queue."""
         self.core.listeners.append(listener)
+        if messages:
+            self.core.message_listeners.append(listener)
 
     # The engine's side
 
@@ -384,6 +397,10 @@ class QueueManager:
     ) -> None:
         self._require_ready()
         self.machine.set_security(information, descriptor, caller, reply)
+
+    def transit(self, change: Change, message: Message, name: SingleName) -> EnqueueStatus:
+        """Pass on what is for another queue manager, as part of the transfer's change."""
+        return self.sending.transit(change, message, name)
 
     def dispatchable(self) -> list[OutgoingQueue]:
         """The outgoing queues with something to send now, most urgent first (DM-122)."""

@@ -179,6 +179,8 @@ class Moving:
         moved.step(Step.PUBLISH)
         if moved.expires:
             self._core.expiries.add(moved.expires, moved.queue.queue_id, moved.lookup_id)
+        if self._core.fates is not None:
+            self._core.fates.moved(position, moved)
         self._sending.make_available(moved)
         self.forget_if_unused(position.queue)
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Any, Final
+from struct import Struct
+from typing import Final
 from uuid import UUID
 
 from lior.errors import InvalidParameter
-from lior.message import Message
+from lior.message import INFINITE, Message
 from lior.names import DirectName, MulticastName, SingleName
 from lior.queues.definition import QueueProperties, QueueType
 from lior.queues.expiry import in_transit_end
 from lior.queues.ports import SEQUENCE_MASK, PutQueue, PutState
+from lior.queues.position import Position
 from lior.queues.queue import ContentCache, Queue
+from lior.queues.stream import OutgoingStream
 
 INCOMING: Final = "incoming"  # the kind under which the store keeps streams from elsewhere
+NOWHERE: Final = 0  # in place of a queue, in the keys of streams to queues that are not there
 HISTORY: Final = 32  # connection attempts remembered for each outgoing queue
+
+_PLACE: Final = Struct("<16sQIdIH")  # of a stream: its five numbers, and the length of the first of two names
 
 
 class OutgoingState(Enum):
@@ -116,22 +121,39 @@ class IncomingTransactionalTransferInfo:
     last_sequence_number: int = 0
     last_access_time: float = 0.0
     reject_count: int = 0
+    acknowledge_to: str = ""  # format name of the order queue that acknowledgements go to
+    tracking: object = field(default=None, repr=False, compare=False)  # IncomingStreams'
 
     def key(self, queue_id: int) -> str:
         return f"{queue_id}/{self.sender}/{self.format_name.casefold()}"
 
     def record(self, queue_id: int) -> PutState:
         """For the change that holds the message of `last_sequence_number`."""
-        return PutState(INCOMING, self.key(queue_id), json.dumps(self.to_json()).encode())
+        return PutState(INCOMING, self.key(queue_id), self.to_bytes())
 
-    def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        data["sender"] = str(self.sender)
-        return data
+    def to_bytes(self) -> bytes:
+        name = self.format_name.encode()
+        return b"".join(
+            (
+                _PLACE.pack(
+                    self.sender.bytes_le,
+                    self.sequence_id,
+                    self.last_sequence_number,
+                    self.last_access_time,
+                    self.reject_count & INFINITE,
+                    len(name),
+                ),
+                name,
+                self.acknowledge_to.encode(),
+            )
+        )
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> IncomingTransactionalTransferInfo:
-        return cls(**{**data, "sender": UUID(data["sender"])})
+    def from_bytes(cls, data: bytes) -> IncomingTransactionalTransferInfo:
+        sender, sequence_id, number, time, rejections, length = _PLACE.unpack_from(data)
+        names = data[_PLACE.size :]
+        name, acknowledge_to = names[:length].decode(), names[length:].decode()
+        return cls(name, UUID(bytes_le=sender), sequence_id, number, time, rejections, acknowledge_to)
 
 
 class OutgoingQueue(Queue):
@@ -166,6 +188,17 @@ class OutgoingQueue(Queue):
         self.state = state or OutgoingState.INACTIVE
         self._after_lock = OutgoingState.WAITING
         self.follow_hardened_security(hardened)
+        self.stream: OutgoingStream | None = None  # of messages that are sent exactly once, if there are any
+
+    def lock(self, position: Position, owner: object) -> None:
+        super().lock(position, owner)
+        if self.stream is not None:
+            self.stream.learn(position)
+
+    def delete(self, position: Position) -> None:
+        super().delete(position)
+        if self.stream is not None:
+            self.stream.forget(position)
 
     @property
     def is_http(self) -> bool:

@@ -81,7 +81,18 @@ class DeleteState(NamedTuple):
     key: str
 
 
-Operation = PutMessage | DeleteMessage | MoveMessage | SetCounts | PutQueue | DeleteQueue | PutState | DeleteState
+class ExpectState(NamedTuple):
+    """The batch is refused unless this value is there, None for none. For a change that builds upon an earlier one
+    which may have failed: then nothing of it may be stored either."""
+
+    kind: str
+    key: str
+    value: bytes | None
+
+
+Operation = (
+    PutMessage | DeleteMessage | MoveMessage | SetCounts | PutQueue | DeleteQueue | PutState | DeleteState | ExpectState
+)
 
 
 class StoredMessage(NamedTuple):

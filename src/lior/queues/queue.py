@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 START: Final = -1  # before the first message: where a fresh cursor stands
 READ_AHEAD: Final = 64  # messages read from the store at once when the head is not in memory
 
-HIDDEN_QUEUES: Final = ("order_queue$", "notify_queue$", "admin_queue$")
+AWAITING_FINAL: Final = "awaiting_final_queue$"  # delivered messages whose final acknowledgement has not come
+HIDDEN_QUEUES: Final = ("order_queue$", "notify_queue$", "admin_queue$", AWAITING_FINAL)
 
 
 class ContentCache:
@@ -243,6 +244,11 @@ class Queue:
 
     def __contains__(self, lookup_id: int) -> bool:
         return lookup_id in self.available or lookup_id in self.positions
+
+    def knows(self, position: Position) -> bool:
+        """Whether an available position speaks of its message still: one out of memory may have a successor."""
+        lookup_id = position.lookup_id
+        return lookup_id in self.available and self.positions.get(lookup_id, position) is position
 
     def locked_positions(self) -> Iterator[Position]:
         for position in list(self.positions.values()):

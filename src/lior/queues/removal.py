@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
+from typing import Final
 
 from lior.errors import LiorError
 from lior.message import Message, MessageClass
 from lior.names import QueueSuffix
-from lior.queues.acknowledgements import POSITIVE, wants_acknowledgement
+from lior.queues.acknowledgements import (
+    POSITIVE,
+    final_acknowledgement,
+    wants_acknowledgement,
+    wants_final_acknowledgement,
+)
+from lior.queues.awaiting import AwaitingQueue
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
+from lior.queues.descriptor import TwoPhaseRead
 from lior.queues.events import MessageDeleted, StorageFailed
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteMessage
@@ -22,11 +30,18 @@ from lior.queues.position import Position, State, Step
 from lior.queues.queue import Queue
 from lior.queues.routing import Routing, parse_single
 from lior.queues.sending import Sending
+from lior.queues.transaction import Transaction
 
 PURGE_CHUNK = 2000  # messages removed in one change; a long purge is several
 
+HELD: Final = (Change, Transaction, TwoPhaseRead)  # who may own a lock besides a link
+
 # Somebody emptied or deleted the queue on purpose: outside transactions that makes no dead letters
 DELIBERATE = frozenset({MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED})
+
+
+# What the destination keeps of others' messages; QB-174 adds the full queue
+DESTINATION_KEEPS = frozenset({MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_EXCEED_QUOTA})
 
 
 class Removal:
@@ -36,26 +51,39 @@ class Removal:
         self._sending = sending
         sending.expire = self._expired_on_arrival
         self.after_removal: Callable[[Queue], None] = _ignore  # set by Subqueues: gone when empty
+        self.order_queue_of: Callable[[Queue | None, Message], str] = _no_order_queue  # set by IncomingStreams
+        self.unanswered: Callable[[Change, Position], None] = _ignore_both  # set by FinalAcknowledgements
 
     def stage(self, change: Change, position: Position, reason: MessageClass) -> None:
         """Remove a message. An available position is locked for the change; a locked one stays so."""
-        queue = position.queue
         self.hold(change, position)
+        self._stage_held(change, position, reason)
+
+    def _stage_held(self, change: Change, position: Position, reason: MessageClass) -> None:
+        queue = position.queue
         if position.stored:
             change.operations.append(DeleteMessage(queue.queue_id, position.lookup_id))
         self._follow(change, queue, position.message, reason)
-        change.then(self._deleted, position, reason)
+        change.then(self.deleted, position, reason)
 
     def hold(self, change: Change, position: Position) -> None:
         """Lock the position for a change, or take the lock over until the change is decided."""
         if position.state is State.AVAILABLE:
             position.queue.lock(position, change)
-            change.otherwise(self._put_back, position)
+            change.otherwise(self.put_back, position)
         else:
             change.otherwise(self._keep_lock, position, position.owner)
             position.owner = change
 
-    def _put_back(self, position: Position) -> None:
+    def take(self, change: Change, position: Position) -> None:
+        """As `hold`, for a message that may be with a link: if the change fails, whoever calls must put it back.
+        It does not return to the link, which may have ended meanwhile."""
+        if position.state is State.AVAILABLE:
+            position.queue.lock(position, change)
+        else:
+            position.owner = change
+
+    def put_back(self, position: Position) -> None:
         """The change failed. If the message was to expire, that is tried again in a second, not at once:
         a full disk must not keep us busy."""
         if position.state is State.PURGE_PENDING:
@@ -74,12 +102,15 @@ class Removal:
     def _keep_lock(self, position: Position, owner: object) -> None:
         position.owner = owner
 
-    def _deleted(self, position: Position, reason: MessageClass) -> None:
+    def deleted(self, position: Position, reason: int) -> None:
         queue = position.queue
         queue.delete(position)
         self._core.count_bytes(queue, -position.size)
-        if self._core.listeners:
-            self._core.emit(MessageDeleted(queue, position.message, reason))
+        self._core.traffic.left(reason)
+        if self._core.fates is not None:
+            self._core.fates.removed(position, reason)
+        if self._core.message_listeners:
+            self._core.emit_message(MessageDeleted(queue, position.message, reason))
         self.after_removal(queue)
 
     def release_from(self, owner: object, position: Position) -> None:
@@ -99,7 +130,7 @@ class Removal:
         queue.unlocked(position)
         if position.expires and position.expires <= self._core.clock.wall():
             queue.publish(position)
-            self._submit_removal(position, self.expiry_reason(position))
+            self.submit(position, self.expiry_reason(position))
             return
         self._sending.make_available(position)
 
@@ -116,7 +147,7 @@ class Removal:
         outgoing = isinstance(queue, OutgoingQueue)
         return MessageClass.NACK_DELETED if outgoing else MessageClass.NACK_Q_PURGED
 
-    def _submit_removal(self, position: Position, reason: MessageClass) -> None:
+    def submit(self, position: Position, reason: MessageClass) -> None:
         change = Change()
         self.stage(change, position, reason)
         self._core.submit(change)
@@ -140,6 +171,8 @@ class Removal:
             journal = queue.main.journal
             if queue.main.properties.journaling and journal is not None:
                 self._copy_to_target_journal(change, queue, journal, message)
+        if message.transaction is not None and not outgoing and wants_final_acknowledgement(message):
+            self._stage_final_acknowledgement(change, queue, message, reason, limited=False)
         if message.failure_reason:
             return  # a dead letter in a queue of the application: its senders were told when it failed
         if outgoing and reason in POSITIVE:
@@ -150,7 +183,19 @@ class Removal:
         if wants_acknowledgement(message, reason):
             self._sending.stage_acknowledgement(change, message, reason)
         if reason not in POSITIVE and message.negative_journaling_requested:
-            self._dead_letter(change, queue, message, reason)
+            self.dead_letter(change, queue, message, reason)
+
+    def _stage_final_acknowledgement(
+        self, change: Change, queue: Queue | None, message: Message, reason: int, *, limited: bool
+    ) -> None:
+        """[MS-MQQB] 3.1.7.17, to the order queue that the stream's acknowledgements go to. It tells nobody what he
+        did not know, so insecure or not does not matter."""
+        ack = None
+        if not message.failure_reason and not self._core.is_source(message):
+            ack = final_acknowledgement(message, reason)
+        if ack is not None:
+            self._sending.stamp_own(change, ack)
+            self._sending.stage_own(change, self.order_queue_of(queue, message), ack, limited=limited)
 
     def _copy_to_target_journal(self, change: Change, queue: Queue, journal: Queue, message: Message) -> None:
         """[MC-MQAC] 3.11; dropped silently when the journal is full (DM-141)."""
@@ -159,13 +204,13 @@ class Removal:
             journal.properties = journal.properties.changed(quota=quota)
         self._sending.stage_copy(change, journal, message, failed=0)
 
-    def _dead_letter(self, change: Change, queue: Queue, message: Message, reason: MessageClass) -> None:
+    def dead_letter(self, change: Change, queue: Queue, message: Message, reason: int) -> None:
         """Negative source journaling (DM-043, DM-132). Only the source queue manager keeps a message of a
         transaction; the destination keeps one outside a transaction when it was not received in time."""
         transactional = message.transaction is not None
         source = self._core.is_source(message)
         arrived = not isinstance(queue, OutgoingQueue)
-        if not source and (transactional or not arrived or reason is not MessageClass.NACK_RECEIVE_TIMEOUT):
+        if not source and (transactional or not arrived or reason not in DESTINATION_KEEPS):
             return
         if arrived and not transactional and reason in DELIBERATE:
             return
@@ -190,11 +235,20 @@ class Removal:
         """A message whose time to be received was over when it came: the normal expiry path."""
         self.refuse(change, queue, message, MessageClass.NACK_RECEIVE_TIMEOUT)
 
-    def refuse(self, change: Change, queue: Queue, message: Message, reason: MessageClass) -> None:
-        """A message that never gets into the queue, with all that follows from it."""
-        self._follow(change, queue, message, reason)
-        if self._core.listeners:
-            change.then(self._core.emit, MessageDeleted(queue, message, reason))
+    def refuse(self, change: Change, queue: Queue | None, message: Message, reason: MessageClass) -> None:
+        """A message that never gets into the queue, or that there is no queue for, with all that follows from it. The
+        sender of a transactional one always hears of it, for it waits with what comes after."""
+        if queue is None:
+            self._sending.stage_acknowledgement(change, message, reason)
+        else:
+            self._follow(change, queue, message, reason)
+        if message.transaction is not None and (queue is None or not wants_final_acknowledgement(message)):
+            self._stage_final_acknowledgement(change, queue, message, reason, limited=True)
+        if self._core.fates is not None:
+            change.then(self._core.fates.refused, queue, message, reason)
+        change.then(self._core.traffic.left, reason)
+        if self._core.message_listeners and queue is not None:
+            change.then(self._core.emit_message, MessageDeleted(queue, message, reason))
 
     # Expiry, purge
 
@@ -214,13 +268,23 @@ class Removal:
                 core.emit(StorageFailed(str(error)))
                 continue
             if position.state is State.AVAILABLE:
-                self.stage(change, position, self.expiry_reason(position))
+                self._stage_expiry(change, position, now)
             elif position.state is State.PURGE_PENDING and position.owner is None:
                 self._stage_purged(change, position)
         if change.operations or change.has_steps:
             core.submit(change)
         following = core.expiries.next()
         return following is not None and following <= now
+
+    def _stage_expiry(self, change: Change, position: Position, now: float) -> None:
+        queue = position.queue
+        if not position.expires or position.expires > now:  # it was moved to where it has more time
+            if position.expires:
+                self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
+        elif isinstance(queue, AwaitingQueue):
+            self.unanswered(change, position)
+        else:
+            self.stage(change, position, self.expiry_reason(position))
 
     def purge(self, queue: Queue, reply: Reply) -> None:
         """[MS-MQDMPR] 3.1.7.1.7: available messages go now, locked ones when their lock ends. Messages of
@@ -268,9 +332,24 @@ class Removal:
     # What the transfer protocols report
 
     def transferred(self, change: Change, position: Position) -> None:
-        """The next queue manager has the message."""
-        self.stage(change, position, MessageClass.ACK_REACH_QUEUE)
+        """The next queue manager has the message. It may have been purged or have expired meanwhile; if the change
+        fails it is sent again."""
+        if position.state is State.DELETED or isinstance(position.owner, HELD):
+            return
+        if position.state is State.AVAILABLE and not position.queue.knows(position):
+            return  # given back, and with somebody else by now
+        self.take(change, position)
+        change.otherwise(self.put_back, position)
+        self._stage_held(change, position, MessageClass.ACK_REACH_QUEUE)
 
 
 def _ignore(queue: Queue) -> None:
+    pass
+
+
+def _no_order_queue(queue: Queue | None, message: Message) -> str:
+    return ""
+
+
+def _ignore_both(change: Change, position: Position) -> None:
     pass

@@ -103,6 +103,31 @@ class Routing:
             self._core.outgoing[name.key] = found
         return found
 
+    # The way to other queue managers
+
+    def next_hop(self, name: SingleName) -> str:
+        """The host that messages for this destination go to next: its own, or what a route or a session says."""
+        peers = self._core.peers
+        hop = None
+        if isinstance(name, DirectName):
+            hop = peers.route(name.host) or name.host
+        elif isinstance(name, (PrivateName, MachineName)):
+            hop = peers.host_of(name.guid)
+        if hop is None:
+            raise NoDirectory(
+                "the computer of this name is not known",
+                where=str(name),
+                remedy="give a route to it under [routes], or use a direct name",
+            )
+        return hop
+
+    def is_on_the_way(self, name: SingleName) -> bool:
+        """Whether messages of others to this destination go through us (QB-155): a host with a route, a queue manager
+        that is known. Anybody may ask us, so not every host that there is."""
+        if isinstance(name, DirectName):
+            return self._core.peers.route(name.host) is not None
+        return isinstance(name, (PrivateName, MachineName)) and self._core.peers.host_of(name.guid) is not None
+
     def for_sending(self, name: SingleName) -> Queue | None:
         """Where a system-made message to `name` goes; None if there is no such queue and never will be."""
         if self._core.local.designates_me(name):

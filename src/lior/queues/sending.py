@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 from typing import Final
@@ -30,6 +31,8 @@ from lior.queues.queue import Queue
 from lior.queues.routing import Routing, parse_single
 from lior.queues.transaction import Enqueue, Transaction
 
+TIME_TO_REACH_QUEUE: Final = Message().time_to_reach_queue
+MOST_HOPS: Final = 0x1D  # [MS-MQMQ] 2.2.19.2
 # For every message: looking up a member of an Enum runs Python code, and so does making a NamedTuple.
 _PUBLISH: Final = Step.PUBLISH
 _AVAILABLE: Final = State.AVAILABLE
@@ -46,6 +49,7 @@ class EnqueueStatus(IntEnum):
     QUEUE_QUOTA = 1
     QUEUE_MANAGER_QUOTA = 2
     TIMED_OUT = 3
+    HOP_COUNT = 4  # ours: only a message in transit can have too many
 
 
 class Sending:
@@ -55,6 +59,10 @@ class Sending:
         self._outcomes = self._inserted, self._insert_failed  # of an insert; made once, and not for every message
         self.offer: Callable[[Position], bool] = _nobody  # set by Reading: wake who waits
         self.expire: Callable[[Change, Queue, Message], None] = _forget  # set by Removal
+        self.stage_in_stream: Callable[[Change, OutgoingQueue, Message], None] = _forget  # set by OutgoingStreams
+        # Set by the server: the level that the signature of a message to this format name proves, in a transaction
+        # or not. Without a server nothing can be verified, and who embeds the queues answers for what is claimed.
+        self.authenticate: Callable[[Message, str, bool], int] = _believed
 
     # The application's send
 
@@ -77,6 +85,7 @@ class Sending:
         self._stamp(change, message)
         self._stage_send(change, queue, descriptor, message, transaction)
         change.answer(reply, message.identifier)
+        core.traffic.sent += 1
         core.submit(change)
 
     def _send_to_all(
@@ -85,10 +94,10 @@ class Sending:
         """[MS-MQDMPR] 3.1.7.1.27, but all or nothing (DM-121): every check comes before the first copy. The
         copies are one message to whoever asks for it, so they share its identifier."""
         targets = [(child.require(SEND_ACCESS, "send"), child) for child in descriptor.children]
+        message.destination_multi_queue = descriptor.text
         for queue, child in targets:
             self._check_target(queue, child, message, transaction)
         self._require_room_in_all([queue for queue, _ in targets], message.size)
-        message.destination_multi_queue = descriptor.text
         change = Change()
         self._stamp(change, message)
         size = message.size if transaction is None else 0
@@ -98,6 +107,7 @@ class Sending:
             self._reserve(queue, -size)
             self._stage_send(change, queue, child, message.copy(), transaction)
         change.answer(reply, message.identifier)
+        self._core.traffic.sent += 1
         self._core.submit(change)
 
     def _reserve(self, queue: Queue, size: int) -> None:
@@ -110,6 +120,9 @@ class Sending:
         message.identifier = _object_id((source, core.ordinals.next(change)))
         message.source_queue_manager = source
         message.sent_time = core.clock.wall()
+        default = core.properties.default_time_to_reach_queue
+        if default != TIME_TO_REACH_QUEUE and message.time_to_reach_queue == TIME_TO_REACH_QUEUE:
+            message.time_to_reach_queue = default  # the sender left it open (DM-047)
         if message.failed_destination:  # a dead letter or a journal copy that is sent again
             message.failure_reason, message.failed_destination = 0, ""
 
@@ -122,6 +135,11 @@ class Sending:
         transaction: Transaction | None,
     ) -> None:
         message.destination_queue = descriptor.text
+        security = message.security
+        if security is not None and not isinstance(queue, OutgoingQueue):
+            level = self.authenticate(message, descriptor.text, transaction is not None)
+            if level != security.authentication_level:  # what a reader sees is proven, never claimed
+                message.security = replace(security, authentication_level=level)
         if transaction is not None:
             self.enlist(transaction, queue, message)
         else:
@@ -148,7 +166,9 @@ class Sending:
                 remedy="send outside the transaction, or create the queue as transactional",
             )
         security = message.security
-        if properties.authentication and (security is None or not security.authentication_level):
+        if properties.authentication and (
+            security is None or not self.authenticate(message, target.text, transaction is not None)
+        ):
             raise MessageNotAuthenticated(
                 "the queue takes signed messages only", where=target.text, remedy="sign the message"
             )
@@ -208,13 +228,32 @@ class Sending:
             self.stage_arrival(change, queue, message)
         return EnqueueStatus.OK
 
+    def transit(self, change: Change, message: Message, name: SingleName) -> EnqueueStatus:
+        """A message for somebody else goes on, one hop further (3.1.5.8.2.1). Its place in its stream is its sender's,
+        and so is its packet, which the message keeps."""
+        hops = message.hop_count + 1
+        if hops > MOST_HOPS:
+            return EnqueueStatus.HOP_COUNT
+        queue = self._routing.outgoing(name)
+        if self._core.throttled or not self._core.has_room(queue, message.size):
+            return EnqueueStatus.QUEUE_MANAGER_QUOTA
+        late = in_transit_end(message)
+        if late and late <= self._core.clock.wall():
+            return EnqueueStatus.TIMED_OUT
+        message.hop_count = hops
+        self.stage_insert(change, queue, message)
+        return EnqueueStatus.OK
+
     # Staging
 
     def stage_arrival(self, change: Change, queue: Queue, message: Message) -> None:
         """The message reaches its queue: insert it, acknowledge the arrival, journal at the source. One
         that has no time left never becomes visible and goes straight to what follows its expiry."""
         if isinstance(queue, OutgoingQueue):
-            self.stage_insert(change, queue, message)
+            if message.transaction is not None and self._core.is_source(message):
+                self.stage_in_stream(change, queue, message)
+            else:
+                self.stage_insert(change, queue, message)
             return
         if message.time_to_be_received != INFINITE and self._has_expired(message):
             self.expire(change, queue, message)
@@ -270,9 +309,14 @@ class Sending:
         queue.uncommitted_bytes -= size
         queue.total_bytes += size
         self._core.staged_bytes -= size
+        traffic = self._core.traffic
+        traffic.arrived += 1
+        traffic.arrived_bytes += size
         position.step(_PUBLISH)
         if position.expires:
             self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
+        if self._core.fates is not None:
+            self._core.fates.arrived(position)
         self.make_available(position)
 
     def _insert_failed(self, position: Position) -> None:
@@ -288,11 +332,11 @@ class Sending:
         queue.publish(position)
         if queue.waiters:
             self.offer(position)
-        if self._core.listeners:
-            if isinstance(queue, OutgoingQueue):
+        if isinstance(queue, OutgoingQueue):
+            if self._core.listeners:
                 self._core.emit(MessageAwaitsTransfer(queue))
-            else:
-                self._core.emit(MessageAvailable(queue, position.lookup_id))
+        elif self._core.message_listeners:
+            self._core.emit_message(MessageAvailable(queue, position.lookup_id))
 
     # Messages of the queue manager's own
 
@@ -302,14 +346,18 @@ class Sending:
         ack = acknowledgement(message, message_class, insecure=core.properties.send_insecure_nacks)
         if ack is None:
             return
-        ack.identifier = ObjectId(core.properties.identifier, core.ordinals.next(change))
-        ack.source_queue_manager = core.properties.identifier
-        ack.sent_time = core.clock.wall()
+        self.stamp_own(change, ack)
         self.stage_own(change, message.administration_queue, ack)
 
-    def stage_own(self, change: Change, format_name: str, message: Message) -> None:
+    def stamp_own(self, change: Change, message: Message) -> None:
+        core = self._core
+        message.identifier = ObjectId(core.properties.identifier, core.ordinals.next(change))
+        message.source_queue_manager = core.properties.identifier
+        message.sent_time = core.clock.wall()
+
+    def stage_own(self, change: Change, format_name: str, message: Message, *, limited: bool = True) -> None:
         """Send a message that the queue manager made. What cannot be delivered is dropped with an event:
-        there is nobody to tell."""
+        there is nobody to tell. Not `limited` by quotas is what takes the place of a message that leaves."""
         name = parse_single(format_name)
         queue = None if name is None else self._own_target(name)
         why = ""
@@ -317,10 +365,10 @@ class Sending:
             why = "there is no such queue"
         elif queue.transactional or queue.kind is QueueType.SUBQUEUE:
             why = "the queue does not take messages outside a transaction"
-        elif not self._core.takes(queue, message.size):
+        elif limited and not self._core.takes(queue, message.size):
             why = "the queue's quota is used up"
         if why or queue is None:
-            self._core.dropped(message, format_name, why)
+            change.then(self._core.dropped, message, format_name, why)
             return
         message.destination_queue = format_name
         self.stage_insert(change, queue, message)
@@ -338,7 +386,7 @@ class Sending:
     def stage_copy(self, change: Change, queue: Queue, message: Message, *, failed: int) -> bool:
         """A copy of the message for a journal or a dead-letter queue; False if there is no room."""
         if not self._core.takes(queue, message.size):
-            self._core.dropped(message, queue.name, "its quota is used up")
+            change.then(self._core.dropped, message, queue.name, "its quota is used up")
             return False
         copy = message.copy()
         copy.failure_reason = failed
@@ -347,9 +395,13 @@ class Sending:
         return True
 
 
+def _believed(message: Message, destination: str, transactional: bool) -> int:
+    return message.security.authentication_level if message.security is not None else 0
+
+
 def _nobody(position: Position) -> bool:
     return False
 
 
 def _forget(change: Change, queue: Queue, message: Message) -> None:
-    raise AssertionError("Sending is not wired to Removal")
+    raise AssertionError("Sending is not wired")

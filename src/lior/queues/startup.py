@@ -8,27 +8,34 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from lior.errors import IllegalFormatName, StoreCorrupt
 from lior.names import MultipleName, QueueSuffix, parse_format_name, parse_path_name
 from lior.queues.administration import register
+from lior.queues.awaiting import AwaitingQueue
 from lior.queues.change import Change
 from lior.queues.core import Core
 from lior.queues.counters import ORDINALS, Counter, stored_limit
 from lior.queues.definition import QueueManagerProperties, QueueProperties, QueueType
 from lior.queues.index import LookupIndex
 from lior.queues.machine import NEXT_QUEUE_ID, QUEUE_MANAGER, properties_record
-from lior.queues.outgoing import INCOMING, IncomingTransactionalTransferInfo, OutgoingQueue, OutgoingState
+from lior.queues.outgoing import INCOMING, NOWHERE, IncomingTransactionalTransferInfo, OutgoingQueue, OutgoingState
 from lior.queues.ports import COUNTER, LOOKUP_IDS, SEQUENCE_MASK, IndexEntry, LoadedState, PutQueue
-from lior.queues.queue import HIDDEN_QUEUES, Queue
+from lior.queues.queue import AWAITING_FINAL, HIDDEN_QUEUES, Queue
 from lior.queues.routing import SYSTEM_QUEUES, private_name
 from lior.queues.transactions import PREPARED, PREPARED_QUEUE, Transactions
 from lior.security import ADMINISTRATORS, Caller, default_queue_manager_descriptor
 
 
-def load(core: Core, transactions: Transactions) -> None:
+class Part(Protocol):
+    """What else has something in the store."""
+
+    def restore(self, state: LoadedState, change: Change) -> None: ...
+
+
+def load(core: Core, transactions: Transactions, parts: Iterable[Part] = ()) -> None:
     """Everything but the engine's first commit, which it does before it says ready."""
     state = core.store.load()
     change = Change()
@@ -42,8 +49,10 @@ def load(core: Core, transactions: Transactions) -> None:
     for counter in (core.lookup_ids, core.ordinals):
         counter.reserve(change)
     for (kind, key), value in state.state.items():
-        if kind == INCOMING and int(key.partition("/")[0]) in core.queues:
-            core.incoming[key] = IncomingTransactionalTransferInfo.from_json(json.loads(value))
+        if kind == INCOMING and ((queue_id := int(key.partition("/")[0])) == NOWHERE or queue_id in core.queues):
+            core.incoming[key] = IncomingTransactionalTransferInfo.from_bytes(value)
+    for part in parts:
+        part.restore(state, change)
     transactions.restore({key: value for (kind, key), value in state.state.items() if kind == PREPARED})
     core.expiries.is_there = partial(_is_there, core)
     core.submit(change)
@@ -102,7 +111,7 @@ def _load_queues(core: Core, records: list[PutQueue]) -> None:
 
 def _queue(core: Core, record: PutQueue, parent: Queue | None) -> Queue:
     data: dict[str, Any] = record.definition
-    queue = Queue(
+    queue = _class_of(record.name)(
         record.queue_id,
         QueueType(record.kind),
         record.name,
@@ -148,7 +157,7 @@ def _make_system_queues(core: Core, change: Change) -> None:
 def _make_system_queue(core: Core, change: Change, name: str, *, transactional: bool) -> None:
     if name.casefold() in core.paths:
         return
-    queue = Queue(
+    queue = _class_of(name)(
         core.take_queue_id(),
         QueueType.SYSTEM,
         name,
@@ -161,6 +170,10 @@ def _make_system_queue(core: Core, change: Change, name: str, *, transactional: 
     register(core, queue)
     change.operations.append(queue.definition())
     change.then(queue.mark_persisted)
+
+
+def _class_of(name: str) -> type[Queue]:
+    return AwaitingQueue if name == private_name(AWAITING_FINAL) else Queue
 
 
 def _load_index(core: Core) -> int:

@@ -13,6 +13,7 @@ from lior.queues.change import Change, Nobody, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueProperties, QueueType
 from lior.queues.moving import Moving
+from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteMessage, DeleteState, MoveMessage, PutMessage, PutState, SetCounts
 from lior.queues.position import Position, State
 from lior.queues.queue import Queue
@@ -24,6 +25,7 @@ from lior.queues.transaction import Dequeue, Enqueue, Move, Transaction, Transac
 PREPARED_QUEUE: Final = 0  # the store keeps sends of prepared transactions under this queue id
 PREPARED: Final = "transaction"
 INDEX_BITS: Final = 20
+_NO_TRANSACTION: Final = MessageTransaction()
 
 
 class Transactions:
@@ -104,7 +106,8 @@ class Transactions:
     def _use_prepared(self, change: Change, operation: Enqueue, before: int) -> None:
         """The store has the message already: move it to its queue instead of writing it again, or delete
         it when it does not get there."""
-        for at in range(before, len(change.operations)):
+        numbered = isinstance(operation.queue, OutgoingQueue)  # its place in a stream is in what is written now
+        for at in range(before, before if numbered else len(change.operations)):
             put = change.operations[at]
             if isinstance(put, PutMessage) and put.message is operation.message:
                 change.operations[at] = MoveMessage(
@@ -182,6 +185,8 @@ class Transactions:
     def _give_back(self, change: Change, transaction: Transaction, position: Position) -> None:
         position.abort_count += 1
         change.otherwise(self._uncount_abort, position)
+        if self._core.fates is not None:
+            change.then(self._core.fates.given_back, position)
         poison = self._moving.poison_target(position) if position.state is State.LOCKED else None
         if poison is not None:
             self._moving.stage(change, position, poison)
@@ -330,9 +335,13 @@ def mark_first_and_last(transaction: Transaction) -> None:
             sends.setdefault(operation.queue, []).append(operation)
     for enqueues in sends.values():
         for number, enqueue in enumerate(enqueues):
-            known = enqueue.message.transaction or MessageTransaction()
-            known.transaction_identifier = transaction.identifier
-            known.index = transaction.index
-            known.first_in_transaction = number == 0
-            known.last_in_transaction = number == len(enqueues) - 1
-            enqueue.message.transaction = known
+            known = enqueue.message.transaction or _NO_TRANSACTION
+            enqueue.message.transaction = MessageTransaction(  # its own: copies to several queues share what is given
+                transaction.identifier,
+                index=transaction.index,
+                first_in_transaction=number == 0,
+                last_in_transaction=number == len(enqueues) - 1,
+                final_ack_required=known.final_ack_required,
+                connector_queue_manager=known.connector_queue_manager,
+                status_queue=known.status_queue,
+            )

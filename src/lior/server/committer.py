@@ -83,6 +83,10 @@ class Committer:
         self._give(batch)
 
     @property
+    def pace(self) -> float:
+        return self._pace
+
+    @property
     def quick(self) -> bool:
         return self._pace < QUICK
 

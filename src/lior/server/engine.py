@@ -16,6 +16,7 @@ from lior.queues.change import Change
 from lior.queues.manager import QueueManager
 from lior.queues.ports import PutMessage, Store, TransactionOutcomes
 from lior.server.committer import MAX_BATCH_BYTES, MAX_BATCH_CHANGES, Batch, Committer, WritableStore, rolled_back
+from lior.store.search import Step, Wanted
 
 log = logging.getLogger("lior.engine")
 
@@ -46,6 +47,8 @@ class EngineStore(Store, WritableStore, Protocol):
 
     def compact(self) -> int: ...
 
+    def search(self, wanted: Wanted) -> Iterator[Step]: ...
+
 
 class Engine:
     """Owns the manager. Everything here runs on the loop; only the committer's thread does not."""
@@ -58,6 +61,8 @@ class Engine:
         self._thread = get_ident()
         _engines.add(self)
         self._committer = Committer(store, self._loop, self._reported, self._maintenance_failed)
+        self.commits = 0  # since the start, each on disk
+        self.failed_commits = 0
         self._under_way = 0  # batches that the writer has not reported on
         self._with_writer = 0  # changes in them
         self._may_block = store.commits_quickly  # the loop may commit while the disk is quick
@@ -74,6 +79,7 @@ class Engine:
         self._quiet: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._finished = False
+        self.at_end: list[Callable[[], None]] = []  # called before the store is closed
         manager.core.wake = self._wake
         manager.core.on_many = self._look_at_the_crowd
 
@@ -122,6 +128,8 @@ class Engine:
             if timer is not None:
                 timer.cancel()
         self._committer.stop()
+        for end in self.at_end:
+            end()
         self._store.close()
         core = self.manager.core
         closed = StoreUnusable("the queue manager is closed", remedy="open it again")
@@ -235,6 +243,7 @@ class Engine:
         elif not (self._may_block and self._committer.quick):
             self._hand_over_pending()
         if error is None:
+            self.commits += 1
             self._committed(changes)
             self._after_commit()
         else:
@@ -267,6 +276,7 @@ class Engine:
     def _failed(self, changes: list[Change], error: BaseException, again: bool) -> None:
         """A commit failed as a whole. If there was no room for it, each change gets a chance of its own:
         one that only deletes may fit, and one that cannot must not take the others with it."""
+        self.failed_commits += 1
         log.error("a commit of %d changes failed: %s", len(changes), error)
         if not again:
             self.manager.failed(changes, error if isinstance(error, Exception) else StoreUnusable(str(error)))
@@ -397,6 +407,11 @@ class Engine:
         except LiorError as error:
             future.set_exception(error)
         return future
+
+    @property
+    def commit_seconds(self) -> float:
+        """What a commit takes lately."""
+        return self._committer.pace
 
     @property
     def broken(self) -> LiorError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -59,6 +60,19 @@ def queue_figures(manager: QueueManager, queue: Queue) -> dict[str, Any]:
         "create_time": queue.create_time,
         "modify_time": queue.modify_time,
         "properties": properties,
+    }
+
+
+def outgoing_figures(manager: QueueManager, queue: OutgoingQueue) -> dict[str, Any]:
+    """As of any queue, and where its messages go and how that went."""
+    history = [
+        {"status": entry.status.name, "time": entry.time, "error": entry.error, "addresses": list(entry.addresses)}
+        for entry in queue.connection_history
+    ]
+    return queue_figures(manager, queue) | {
+        "next_hops": list(queue.next_hops),
+        "history": history,
+        "transfer": asdict(queue.transfer_info),
     }
 
 

@@ -20,6 +20,7 @@ from lior.queues.descriptor import (
     OpenQueueDescriptor,
     QueueAccessType,
     QueueShareMode,
+    TwoPhaseRead,
 )
 from lior.queues.machine import QUEUE_MANAGER
 from lior.queues.manager import QueueManager
@@ -29,7 +30,11 @@ from lior.queues.reading import Reading
 from lior.security import Caller, SecurityDescriptor
 from lior.server import figures
 from lior.server.engine import Engine, EngineStore, FutureReply
+from lior.server.fates import ALL, keep_record, recorder
 from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
+from lior.server.transfer_security import install
+from lior.server.whereabouts import Whereabouts, wanted_of
+from lior.store.fates import DAYS, MOST_ROWS
 from lior.store.memory import MemoryStore
 from lior.store.sqlite import SqliteStore
 
@@ -142,6 +147,27 @@ class LocalBackend(Generic[Info]):
             transaction=None if transaction is None else self.manager.transactions.find(transaction),
         )
 
+    # Receiving in two steps: the message stays locked until its reader has it
+
+    def take(self, handle: OpenQueueDescriptor, timeout_ms: int, cursor: Cursor | None = None) -> Awaitable[Any]:
+        read = Read(self.engine.own_loop(), self.manager.reading, handle)
+        return self._start(
+            read, self.manager.receive, handle, timeout_ms=timeout_ms, cursor=cursor, two_phase=True, tag=read
+        )
+
+    def take_by_lookup(self, handle: OpenQueueDescriptor, lookup_id: int, action: str) -> Awaitable[Any]:
+        return self._start(
+            Read(self.engine.own_loop(), self.manager.reading, handle),
+            self.manager.read_by_lookup,
+            handle,
+            lookup_id=lookup_id,
+            action=MessageSeekAction(action),
+            two_phase=True,
+        )
+
+    def end_take(self, read: TwoPhaseRead, take: bool) -> Awaitable[None]:
+        return self._call(self.manager.receive_end, read, delete=take)
+
     def move(
         self,
         source: OpenQueueDescriptor,
@@ -237,6 +263,13 @@ class LocalBackend(Generic[Info]):
             )
         return queue
 
+    async def outgoing(self) -> list[dict[str, Any]]:
+        return [figures.outgoing_figures(self.manager, queue) for queue in self.manager.core.outgoing.values()]
+
+    async def connections(self) -> list[dict[str, Any]]:
+        """To other queue managers: none without a server around the engine."""
+        return []
+
     # The queue manager
 
     def set_online(self, online: bool) -> Awaitable[None]:
@@ -248,10 +281,24 @@ class LocalBackend(Generic[Info]):
     def set_properties(self, changes: Mapping[str, Any]) -> Awaitable[None]:
         return self._call(self.manager.set_manager_properties, dict(changes), self._caller)
 
+    async def trace(
+        self,
+        message_id: str = "",
+        label: str = "",
+        correlation_id: str = "",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[dict[str, Any]]:
+        wanted = wanted_of(message_id, label, correlation_id)
+        return await Whereabouts(self.engine, self._store, wanted).trace(self._caller, progress)
+
     async def backup(self, path: str) -> None:
         """A consistent copy while messages flow, made by a thread of its own."""
         await self.engine.caught_up()
         await asyncio.get_running_loop().run_in_executor(None, self._store.snapshot, os.fspath(path))
+
+    def free_bytes(self) -> int:
+        """On the disk of the store."""
+        return self._store.free_bytes()
 
     async def compact(self) -> int:
         return await self.engine.compact(self._store.compact)
@@ -285,7 +332,7 @@ def _nothing(handle: OpenQueueDescriptor | Cursor) -> None:
     pass
 
 
-class Read(asyncio.Future[Message]):
+class Read(asyncio.Future[Any]):
     """The answer to a read. A read that waits can be cancelled, and then takes nothing. One that has its
     message cannot, for that is leaving the queue: `cancel` declines, and the message comes."""
 
@@ -313,10 +360,13 @@ async def open_local(
     low_disk_bytes: int = 64 << 20,
     create: bool = True,
     addresses: Iterable[str] | None = None,
+    record: str = ALL,
+    record_rows: int = MOST_ROWS,
+    record_days: float = DAYS,
 ) -> LocalBackend[Info]:
     """Open the data directory (or ":memory:") and bring its queue manager up on the running loop.
     Without `create`, a directory that holds no store is an error. `addresses` are the queue manager's own; None
-    for all that the computer has."""
+    for all that the computer has. `record` says what is written down of the fates of messages, and for how long."""
     store: EngineStore = MemoryStore() if data == MEMORY else SqliteStore(Path(data), create=create)
     try:
         ids = RandomIds()
@@ -327,6 +377,9 @@ async def open_local(
             properties, local_names(properties, addresses), store, SystemClock(), ids, cache_bytes=cache_bytes
         )
         engine = Engine(manager, store, low_disk_bytes=low_disk_bytes)
+        directory = None if data == MEMORY else Path(data)
+        keep_record(engine, recorder(record, directory, manager.core.clock, most_rows=record_rows, days=record_days))
+        install(manager, None if data == MEMORY else data)
     except BaseException:
         store.close()
         raise

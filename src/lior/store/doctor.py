@@ -17,6 +17,7 @@ from lior.errors import LiorError, StoreUnusable
 from lior.queues.ports import COUNTER, LOOKUP_IDS, SEQUENCE_MASK
 from lior.store import recovery, salvage
 from lior.store.errors import READ_ERRORS, translate
+from lior.store.fates import FATES_FILE
 from lior.store.lock import LOCK_FILE, DirectoryLock, read_holder, unusable
 from lior.store.record import decode
 from lior.store.report import Report, Severity
@@ -25,7 +26,7 @@ from lior.store.schema import VERSION, queue_check, row_check, state_check
 REPAIR: Final = "run: lior doctor --repair"
 LITTLE_ROOM: Final = 64 << 20
 _EACH: Final = 20  # findings of one kind that are listed one by one
-_OURS: Final = (recovery.STORE_FILE, LOCK_FILE, "damaged-")
+_OURS: Final = (recovery.STORE_FILE, LOCK_FILE, FATES_FILE, "damaged-")
 _SERVERS: Final = (".sock", ".toml", ".pem", ".key", ".crt", ".pid", ".json")
 
 

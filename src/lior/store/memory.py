@@ -14,6 +14,7 @@ from lior.queues.ports import (
     DeleteMessage,
     DeleteQueue,
     DeleteState,
+    ExpectState,
     IndexEntry,
     LoadedState,
     MoveMessage,
@@ -24,8 +25,9 @@ from lior.queues.ports import (
     SetCounts,
     StoredMessage,
 )
-from lior.store.plan import INT64
+from lior.store.plan import INT64, not_as_expected
 from lior.store.record import decode, encode
+from lior.store.search import Place, Step, Wanted
 
 
 class _Row(NamedTuple):
@@ -78,6 +80,18 @@ class MemoryStore:
             self._check()
             rows = sorted(item for item in self._messages.get(queue_id, {}).items() if item[0] > after_lookup_id)
         return [_stored(lookup_id, row) for lookup_id, row in rows[:max(limit, 0)]]
+
+    def search(self, wanted: Wanted) -> Iterator[Step]:
+        """As SqliteStore's, one queue a step."""
+        with self._access:
+            self._check()
+            queues = list(self._messages)
+        for number, queue_id in enumerate(queues, start=1):
+            with self._access:
+                rows = list(self._messages.get(queue_id, {}).items())
+            stored = (_stored(lookup_id, row) for lookup_id, row in rows)
+            found = [Place(queue_id, each) for each in stored if wanted.is_about(each.message)]
+            yield Step(number, len(queues), found)
 
     def apply(self, batch: Sequence[Operation]) -> None:
         with self._access:
@@ -213,6 +227,10 @@ class MemoryStore:
     def _delete_state(self, state: DeleteState) -> None:
         self._set(self._state, (state.kind, state.key), None)
 
+    def _expect_state(self, expected: ExpectState) -> None:
+        if self._state.get((expected.kind, expected.key)) != expected.value:
+            raise not_as_expected(expected.kind, expected.key)
+
 
 def _stored(lookup_id: int, row: _Row) -> StoredMessage:
     return StoredMessage(lookup_id, decode(row.header, row.body), row.arrival_time, row.abort_count, row.move_count,
@@ -228,4 +246,5 @@ _APPLY: Final[dict[type, Callable[[MemoryStore, Any], None]]] = {
     DeleteQueue: MemoryStore._delete_queue,
     PutState: MemoryStore._put_state,
     DeleteState: MemoryStore._delete_state,
+    ExpectState: MemoryStore._expect_state,
 }

@@ -10,12 +10,13 @@ from functools import cache
 from struct import error as StructError
 from typing import Any, Final, cast
 
-from lior.errors import InvalidParameter
+from lior.errors import InvalidParameter, MessageStorageFailed
 from lior.queues.ports import (
     SEQUENCE_MASK,
     DeleteMessage,
     DeleteQueue,
     DeleteState,
+    ExpectState,
     MoveMessage,
     Operation,
     PutMessage,
@@ -32,6 +33,7 @@ PUT_COLUMNS: Final = "q, l, n, e, t, a, v, u, k, hdr, body"
 INT64: Final = range(-(1 << 63), 1 << 63)
 
 GUARD: Final = "SELECT 1 FROM m WHERE q=? AND l=?"  # a statement that must find nothing
+EXPECT: Final = "SELECT 1 WHERE (SELECT value FROM state WHERE kind=? AND key=?) IS NOT ?"  # so must this
 _MOVE: Final = ("UPDATE m SET q=?3, l=?4, a=?5, v=?6, u=?7, t=coalesce(?8, t), "
                 "k=row_check(?3, ?4, n, e, coalesce(?8, t), ?5, ?6, ?7) WHERE q=?1 AND l=?2")
 _COUNTS: Final = "UPDATE m SET a=?3, k=row_check(q, l, n, e, t, ?3, v, u) WHERE q=?1 AND l=?2"
@@ -135,6 +137,14 @@ class Plan:
     def _delete_state(self, state: DeleteState) -> None:
         self._state[state.kind, state.key] = None
 
+    def _expect_state(self, expected: ExpectState) -> None:
+        """What this batch put before is known; the rest is for the store to tell."""
+        name = expected.kind, expected.key
+        if name not in self._state:
+            self.statements.append((EXPECT, expected))
+        elif self._state[name] != expected.value:
+            raise not_as_expected(*name)
+
     def _flush_messages(self) -> None:
         for chunk in _chunks(self._puts):
             self._insert(chunk)
@@ -209,6 +219,10 @@ class Plan:
                 self.statements.append((_delete_state(len(names)), (kind, *names)))
 
 
+def not_as_expected(kind: str, key: str) -> MessageStorageFailed:
+    return MessageStorageFailed("an earlier change that this one builds upon failed", where=f"{kind} {key}")
+
+
 def _chunks(puts: list[PutMessage]) -> Iterator[list[PutMessage]]:
     """Runs of up to ROWS rows and about BYTES bytes; a run has one row at least."""
     if len(puts) <= ROWS and sum([len(put.message.body) for put in puts]) <= BYTES:
@@ -233,4 +247,5 @@ _OTHERS: Final[dict[type, Any]] = {
     DeleteQueue: Plan._delete_queue,
     PutState: Plan._put_state,
     DeleteState: Plan._delete_state,
+    ExpectState: Plan._expect_state,
 }

@@ -264,6 +264,11 @@ _MESSAGE.decoders[_SOURCE] = ("source_queue_manager", 16, _guid_of)
 _MESSAGE.decoders[_TRACING] = ("tracing_queue", 16, _guid_of)
 
 
+def encoded_field(name: str, value: Any) -> bytes:
+    """How a header holds this value of a message, to look for it without decoding."""
+    return _MESSAGE.encoders[_MESSAGE.names.index(name)](value)
+
+
 def encode(message: Message) -> bytes:
     """The header of a message; its body is stored beside it. Raises InvalidParameter for a value that a
     message cannot have."""

@@ -25,9 +25,10 @@ from lior.store import backup, recovery
 from lior.store.errors import DAMAGED_TEXT, READ_ERRORS, translate
 from lior.store.lock import DirectoryLock, unusable
 from lior.store.log import LogCopier
-from lior.store.plan import GUARD, Plan
+from lior.store.plan import EXPECT, GUARD, Plan, not_as_expected
 from lior.store.record import decode
 from lior.store.schema import queue_check, row_check, state_check
+from lior.store.search import Step, Wanted, search
 
 CHECKPOINT_BYTES: Final = 16 << 20  # of log: past this the writer copies it into the file when it gets to `maintain`
 IDLE_CHECKPOINT_BYTES: Final = 1 << 20  # of log: enough to use an idle moment for it
@@ -138,6 +139,11 @@ class SqliteStore:
             raise self._failure(error) from error
         return [self._stored(queue_id, *row) for row in rows]
 
+    def search(self, wanted: Wanted) -> Iterator[Step]:
+        """Through everything, in steps; for any thread, on a connection of its own."""
+        self._check()
+        return search(self.path, wanted)
+
     def _stored(self, queue_id: int, lookup_id: int, size: int, expires: int, arrival_time: float, aborts: int,
                 moves: int, last_move: float, check: int, header: bytes, body: bytes) -> StoredMessage:
         try:
@@ -189,6 +195,8 @@ class SqliteStore:
                 if sql is GUARD and found.fetchone() is not None:
                     raise InvalidParameter("another message has this position",
                                            where=f"queue {values[0]}, lookup id 0x{values[1]:X}")
+                if sql is EXPECT and found.fetchone() is not None:
+                    raise not_as_expected(values[0], values[1])
             execute("COMMIT")
         except (OverflowError, sqlite3.InterfaceError, sqlite3.ProgrammingError) as error:
             self._roll_back()

@@ -1,0 +1,1 @@
+"""The message queuing binary protocol ([MS-MQQB]): sessions between queue managers."""

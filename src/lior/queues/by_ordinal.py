@@ -1,0 +1,34 @@
+"""A small map from the ordinal of a message's identifier to where the message is. Nearly always there is one: only
+the copies of a message for several queues share an identifier, so a list for each would be a waste."""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class ByOrdinal(Generic[T]):
+    __slots__ = ("_more", "_one")
+
+    def __init__(self) -> None:
+        self._one: dict[int, T] = {}
+        self._more: dict[int, list[T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._one) + sum(map(len, self._more.values()))
+
+    def add(self, ordinal: int, value: T) -> None:
+        if self._one.setdefault(ordinal, value) is not value:
+            self._more.setdefault(ordinal, []).append(value)
+
+    def get(self, ordinal: int) -> Sequence[T]:
+        first = self._one.get(ordinal)
+        return () if first is None else (first, *self._more.get(ordinal, ()))
+
+    def remove(self, ordinal: int, value: T) -> None:
+        """Not there is as good."""
+        there = [known for known in self.get(ordinal) if known != value]
+        self._one.pop(ordinal, None)
+        self._more.pop(ordinal, None)
+        for known in there:
+            self.add(ordinal, known)

@@ -1,0 +1,141 @@
+"""`lior serve`: the composition root of the daemon, from its settings to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+
+from lior.server import logs
+from lior.server.admin.service import AdminService
+from lior.server.config import Settings
+from lior.server.fill import FillWatch
+from lior.server.journal import EventLog
+from lior.server.lag import LoopLag
+from lior.server.listening import is_loopback
+from lior.server.local import open_local
+from lior.server.metrics import Figures, exposition
+from lior.server.network import network
+from lior.server.notify import Notifier
+from lior.server.transfer import Transfer
+
+log = logging.getLogger("lior.server")
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+Announce = Callable[[dict[str, Any]], None]
+
+
+def run(settings: Settings, directory: Path, announce: Announce) -> None:
+    """Serve until a signal. `announce` gets the addresses when work is accepted."""
+    logs.start_logging(settings.log)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(Server(settings, directory).serve(announce))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:  # not on every interpreter
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def own_addresses(bind: Iterable[str]) -> frozenset[str] | None:
+    """What the queue manager is known under: the addresses that it listens on, or all that the computer has. On
+    127.0.0.1 it is that of the computer's other loopback name, too; others may have 127.0.0.2."""
+    given = {ip_address(address) for address in bind}
+    if any(address.is_unspecified for address in given):
+        return None
+    found = {str(address) for address in given}
+    return frozenset(found | {"::1"} if "127.0.0.1" in found else found)
+
+
+def admin_address(bind: Iterable[str]) -> str:
+    return next((address for address in bind if is_loopback(address)), "127.0.0.1")
+
+
+class Server:
+    def __init__(self, settings: Settings, directory: Path) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._told_to_stop = asyncio.Event()
+        self._notifier = Notifier()
+
+    async def serve(self, announce: Announce) -> None:
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._told_to_stop.set)
+        async with AsyncExitStack() as parts:
+            addresses = await self._start(parts)
+            announce(addresses)
+            self._notifier.ready("serving " + " ".join(f"{name}={value}" for name, value in addresses.items()))
+            log.info("ready", extra={"fields": addresses})
+            await self._told_to_stop.wait()
+            self._notifier.stopping()
+            log.info("stopping")
+        log.info("stopped")
+
+    async def _start(self, parts: AsyncExitStack) -> dict[str, Any]:
+        """Each part is stopped in reverse order: first nothing new comes in, last the store is closed."""
+        given, record = self._settings.server, self._settings.record
+        backend = await open_local(
+            self._directory,
+            describe=dict,
+            name=given.name,
+            cache_bytes=given.cache_bytes,
+            low_disk_bytes=given.low_disk_bytes,
+            addresses=own_addresses(given.bind),
+            record=record.messages,
+            record_rows=record.max_rows,
+            record_days=record.days,
+        )
+        parts.push_async_callback(backend.close)
+        transfer = network(backend.engine, self._settings, self._directory)
+        admin = AdminService(backend, self._settings.admin, self._directory, admin_address(given.bind))
+        admin.connections = transfer.figures
+        parts.push_async_callback(transfer.stop)
+        await transfer.start()
+        parts.push_async_callback(admin.stop, given.stop_timeout)
+        self._watch(parts, admin, transfer)
+        await admin.start()
+        return self._addresses(admin, transfer)
+
+    def _addresses(self, admin: AdminService, transfer: Transfer) -> dict[str, Any]:
+        found: dict[str, Any] = {"pid": os.getpid(), "socket": str(admin.socket_path)}
+        if admin.url:
+            found["admin"] = admin.url
+        if transfer.addresses:
+            found["binary"] = ",".join(transfer.addresses)
+        return found
+
+    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer) -> None:
+        """Measure, and tell who wants to know."""
+        loop = asyncio.get_running_loop()
+        manager = admin.backend.manager
+        EventLog(manager)
+        lag = LoopLag(loop)
+        lag.start()
+        parts.callback(lag.stop)
+        admin.metrics = exposition([Figures(admin, transfer, lag)])
+        watching = [loop.create_task(self._watch_fill(FillWatch(manager.core)))]
+        if self._notifier.watchdog:
+            watching.append(loop.create_task(self._stay_alive(admin)))
+        for task in watching:
+            parts.callback(task.cancel)
+
+    async def _watch_fill(self, watch: FillWatch) -> None:
+        while True:
+            watch.look()
+            await asyncio.sleep(self._settings.log.fill_interval)
+
+    async def _stay_alive(self, admin: AdminService) -> None:
+        """systemd restarts a service that says nothing any more: one whose store is broken, for example."""
+        while admin.backend.engine.broken is None:
+            self._notifier.alive()
+            await asyncio.sleep(self._notifier.watchdog)

@@ -1,0 +1,323 @@
+"""The way to one next hop: its session, the outgoing queues that share it, dialing and trying again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
+
+from lior.errors import LiorError
+from lior.names import MachineName, PrivateName, SingleName
+from lior.queues.change import Change
+from lior.queues.outgoing import ConnectionHistoryEntry, ConnectionStatus, OutgoingQueue, OutgoingState
+from lior.queues.position import Position
+from lior.server.transfer.connection import Connection
+from lior.server.transfer.departures import Departure
+
+if TYPE_CHECKING:
+    from lior.server.transfer.hub import Transfer
+
+log = logging.getLogger("lior.transfer")
+
+S = OutgoingState
+IDLE_STATES: Final = frozenset({S.INACTIVE, S.WAITING, S.NEED_VALIDATION, S.CONNECTED, S.DISCONNECTED, S.DISCONNECTING})
+
+
+class Hop(NamedTuple):
+    """An address to connect to, and how management shows it."""
+
+    address: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{'IPv6' if ':' in self.address else 'IP'}={self.address}"
+
+
+class Link:
+    """Outgoing queues with the same next hop share one session; each keeps its own order."""
+
+    def __init__(self, hub: Transfer, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self.departures: dict[int, Departure] = {}  # by queue id
+        self.connection: Connection | None = None
+        self.remote = b""  # GUID of the queue manager that was there last
+        self._hub = hub
+        self._hops: list[Hop] = []
+        self._dialing: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._pump_planned = False
+        self._turn = 0
+
+    # Work
+
+    def add(self, queue: OutgoingQueue) -> Departure:
+        departure = self.departures.get(queue.queue_id)
+        if departure is None:
+            departure = self.departures[queue.queue_id] = Departure(self._hub, queue, self)
+            self._show(queue, S.CONNECTED if self.is_open else S.WAITING)
+        return departure
+
+    def drop(self, queue: OutgoingQueue) -> None:
+        departure = self.departures.pop(queue.queue_id, None)
+        if departure is not None:
+            departure.stop()
+
+    @property
+    def expected(self) -> UUID | None:
+        """Whom the names of all queues here mean; None for direct names, which mean whoever is at that address."""
+        meant = {self._meant(departure.queue.destination) for departure in self.departures.values()}
+        return meant.pop() if len(meant) == 1 else None
+
+    def _meant(self, name: SingleName) -> UUID | None:
+        if isinstance(name, PrivateName | MachineName) and not self._hub.peers.is_configured(name.guid):
+            return name.guid
+        return None  # a direct name, or a route: whoever is there
+
+    @property
+    def is_open(self) -> bool:
+        return self.connection is not None and self.connection.is_open
+
+    @property
+    def has_work(self) -> bool:
+        return any(d.queue.may_transmit and d.queue.available.first() is not None for d in self.departures.values())
+
+    def wake(self) -> None:
+        """Something waits: at the end of this turn of the loop it is sent, with all that comes with it."""
+        if not self._pump_planned:
+            self._pump_planned = True
+            self._hub.loop.call_soon(self._pump_now)
+
+    def _pump_now(self) -> None:
+        self._pump_planned = False
+        self.pump()
+
+    def pump(self) -> None:
+        """Send while the window has room."""
+        connection = self.connection
+        if connection is None or not connection.is_open:
+            self._connect()
+            return
+        out: list[bytes] = []
+        session, now = connection.session, self._hub.loop.time()
+        fates = self._hub.manager.core.fates
+        blocked: set[int] = set()
+        while connection.can_send:
+            departure = self._next(blocked)
+            if departure is None:
+                break
+            position = self._hub.manager.outgoing_streams.lock_next(departure.queue, self)
+            if position is None:  # its head has to wait for acknowledgements, or cannot be read
+                blocked.add(departure.queue.queue_id)
+                continue
+            packet = self._packet(departure, position)
+            if packet:
+                recoverable = position.message.delivery_guarantee != 0
+                out.append(session.send(packet, position, recoverable, now))
+                if fates is not None:
+                    fates.handed(position, connection.address)
+                if position.message.tracing_requested:
+                    self._report(position, connection.address)
+        if out:
+            connection.messages_sent += len(out)
+            connection.write(out)
+
+    def _next(self, blocked: set[int]) -> Departure | None:
+        """The queue whose head is most urgent; equals take turns (QB-206)."""
+        best: Departure | None = None
+        urgency = -1 << 20
+        departures = list(self.departures.values()) if len(self.departures) > 1 else self.departures.values()
+        self._turn += 1
+        for at, departure in enumerate(departures):
+            queue = departure.queue
+            priority = queue.head_priority()
+            if priority is None or not queue.may_transmit or queue.queue_id in blocked or departure.is_full:
+                continue
+            value = (priority + queue.properties.base_priority) * 4096 + (at + self._turn) % len(self.departures)
+            if value > urgency:
+                best, urgency = departure, value
+        return best
+
+    def _packet(self, departure: Departure, position: Position) -> bytes:
+        """The locked message as a packet; nothing if it can never be sent."""
+        hub = self._hub
+        try:
+            packet = hub.packets.of(position, self.connection)
+        except LiorError as error:
+            self._refuse(position, error)
+            return b""
+        if position.message.transaction is not None:
+            hub.departures.in_flight.add(position.lookup_id)
+            departure.sent(position)
+        return packet
+
+    def _report(self, position: Position, next_hop: str) -> None:
+        """3.1.7.1.7: who asked to be told of each step is told."""
+        change = Change()
+        self._hub.manager.tracing.sent(change, position.message, self._hub.clock.wall(), next_hop)
+        if change.operations or change.has_steps:
+            self._hub.manager.core.submit(change)
+
+    def _refuse(self, position: Position, error: LiorError) -> None:
+        """It can never be sent (3.1.7.1.5.1): to the dead letters, and never in clear text."""
+        log.error("a message cannot be sent", extra={"fields": {
+            "message": str(position.message.identifier), "queue": position.queue.name, "why": str(error)}})
+        change = Change()
+        self._hub.manager.removal.stage(change, position, self._hub.packets.reason_of(error))
+        self._hub.manager.core.submit(change)
+
+    # The session
+
+    def adopt(self, connection: Connection) -> None:
+        """A session that the other side opened serves as well as one of ours."""
+        self._cancel_retry()
+        self.connection = connection
+        self.remote = connection.session.remote
+        connection.link = self
+        self._record(ConnectionStatus.READY, (connection.address,))
+        for departure in self.departures.values():
+            departure.queue.next_hops = (str(Hop(connection.address, self.port)),)
+            self._show(departure.queue, S.CONNECTED)
+        self.wake()
+
+    def lost(self, connection: Connection, tokens: list[Position | None]) -> None:
+        """The session is over. What it had not finished waits for the next one."""
+        if self.connection is not connection:
+            return
+        self.connection = None
+        self._hub.departures.given_up(self, tokens)
+        for departure in list(self.departures.values()):
+            departure.stop()
+            self._show(departure.queue, S.DISCONNECTED)
+        self._try_later()
+
+    def _connect(self) -> None:
+        if self._dialing is None and self._retry is None and self.connection is None and self.has_work \
+                and self._hub.may_connect:
+            self._dialing = self._hub.loop.create_task(self._dial())
+
+    async def _dial(self) -> None:
+        """[MS-MQQB] 3.1.5.2: resolve, ask, connect, shake hands."""
+        try:
+            await self._dial_once()
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("connecting to %s failed", self.host)
+            self._record(ConnectionStatus.UNKNOWN_FAILURE)
+        finally:
+            self._dialing = None
+        if not self.is_open:
+            self._try_later()
+
+    async def _dial_once(self) -> None:
+        for departure in self.departures.values():
+            self._show(departure.queue, S.WAITING)
+        again = bool(self._hops)
+        if not self._hops:
+            self._hops = await self._resolve()
+            if not self._hops:
+                return
+        known = self._hub.open_connection(hop.address for hop in self._hops)
+        if known is not None:
+            self.adopt(known)
+            return
+        hop = self._hops.pop(0)
+        if not again and self._hub.settings.session.send_pings and not await self._hub.pinger.ask(hop.address):
+            self._record(ConnectionStatus.PING_FAILURE, (hop.address,))
+            return
+        await self._open(hop)
+
+    async def _resolve(self) -> list[Hop]:
+        """3.1.5.2.1: every address of the host, in the resolver's order."""
+        with suppress(ValueError):
+            return [Hop(str(ip_address(self.host)), self.port)]
+        try:
+            found = await self._hub.loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            self._record(ConnectionStatus.DNS_FAILURE, error=error.errno or 0)
+            for departure in self.departures.values():
+                self._show(departure.queue, S.NEED_VALIDATION)
+            return []
+        return [Hop(address, self.port) for address in dict.fromkeys(str(info[4][0]) for info in found)]
+
+    async def _open(self, hop: Hop) -> None:
+        self._record(ConnectionStatus.IN_PROGRESS, (hop.address,))
+        for departure in self.departures.values():
+            departure.queue.next_hops = tuple(map(str, (hop, *self._hops)))
+        try:
+            connection = await self._hub.dial(self, hop)
+        except OSError as error:
+            status = ConnectionStatus.BIND_SOCKET_FAILURE if error.errno == 99 else \
+                ConnectionStatus.CONNECT_SOCKET_FAILURE
+            self._record(status, (hop.address,), error.errno or 0)
+            log.info("cannot connect", extra={"fields": {
+                "host": self.host, "address": hop.address, "port": hop.port, "why": str(error)}})
+            return
+        await connection.opened
+        if connection.is_open:
+            self._hops = []
+            return
+        status = ConnectionStatus.CONNECTION_REFUSED if connection.refused else ConnectionStatus.NOT_READY_FAILURE
+        self._record(status, (hop.address,))
+        log.info("no session", extra={"fields": {
+            "host": self.host, "address": hop.address, "why": connection.why_closed}})
+
+    def established(self, connection: Connection) -> None:
+        """Our own handshake is complete (3.1.5.4.2)."""
+        self.connection = connection
+        self.remote = connection.session.remote
+        self._record(ConnectionStatus.READY, (connection.address,))
+        for departure in self.departures.values():
+            departure.queue.next_hops = (str(Hop(connection.address, self.port)),)
+            self._show(departure.queue, S.CONNECTED)
+        self.wake()
+
+    # Trying again
+
+    def _try_later(self) -> None:
+        """Session Retry Connect Timer, 3.1.2.3: only while something waits."""
+        if self._retry is None and self.has_work and self._hub.may_connect:
+            self._retry = self._hub.loop.call_later(self._hub.settings.session.retry, self._retry_now)
+
+    def _retry_now(self) -> None:
+        self._retry = None
+        self.pump()
+
+    def _cancel_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    def try_now(self) -> None:
+        """Somebody resumed the queue or the network: no need to wait for the timer."""
+        self._cancel_retry()
+        self._hops = []
+        self.wake()
+
+    async def stop(self, why: str) -> None:
+        self._cancel_retry()
+        if self._dialing is not None:
+            self._dialing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._dialing
+        if self.connection is not None:
+            self.connection.close(why)
+        self._cancel_retry()
+
+    # What management sees
+
+    def _record(self, status: ConnectionStatus, addresses: tuple[str, ...] = (), error: int = 0) -> None:
+        entry = ConnectionHistoryEntry(status, self._hub.clock.wall(), error, addresses)
+        for departure in self.departures.values():
+            departure.queue.record_connection(entry)
+
+    def _show(self, queue: OutgoingQueue, state: OutgoingState) -> None:
+        """A pause and a lock outlast whatever the network does (QB-104)."""
+        if queue.state in IDLE_STATES and queue.state is not state:
+            with suppress(LiorError):
+                queue.change_state(state)
