@@ -218,9 +218,11 @@ class Message:
     @property
     def size(self) -> int:
         """Bytes that quotas count: headers and body ([MS-MQDMPR] 3.1.7.2.1)."""
+        size = FIXED_HEADERS_SIZE + len(self.body) + len(self.extension)
         label = self.label  # UTF-16 on the wire
-        units = 2 * len(label) if label.isascii() else len(label.encode("utf-16-le", "surrogatepass"))
-        return FIXED_HEADERS_SIZE + len(self.body) + len(self.extension) + units
+        if label:
+            size += 2 * len(label) if label.isascii() else len(label.encode("utf-16-le", "surrogatepass"))
+        return size
 
     @property
     def is_recoverable(self) -> bool:

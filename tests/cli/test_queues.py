@@ -191,8 +191,6 @@ def test_pauses_and_resumes_outgoing_queues(shop: Lior) -> None:
 class Prepared(Reply):
     """Waits for a prepare."""
 
-    gone = False
-
     def __init__(self) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from lior.errors import MessageStorageFailed, ServiceNotAvailable, StoreUnusable
 from lior.queues.change import Change
-from lior.server.committer import MAX_BATCH_BYTES, Batch, Committer
+from lior.server.committer import MAX_BATCH_BYTES, QUICK, Batch, Committer
 from tests.server.engines import LONG, looped, turns
 
 
@@ -23,6 +24,7 @@ class PlanStore:
         self.fails: Callable[[list[str]], BaseException | None] = lambda plans: None
         self.maintained: list[bool] = []
         self.maintenance_error: Exception | None = None
+        self.copying: Callable[[], None] = lambda: None
         self.gate = threading.Event()
         self.gate.set()
         self.reached = threading.Semaphore(0)
@@ -38,6 +40,9 @@ class PlanStore:
         if error is not None:
             raise error
         self.commits.append(list(plans))
+
+    def copy_log(self, idle: bool = True) -> None:
+        self.copying()
 
     def maintain(self, idle: bool = True) -> None:
         if self.maintenance_error is not None:
@@ -242,6 +247,54 @@ async def test_who_gave_up_waiting_for_other_work_is_not_told(writer: Writer) ->
     writer.store.gate.set()
     assert await asyncio.wait_for(writer.committer.run(lambda: 2), LONG) == 2
     assert not complaints
+
+
+@stops
+async def test_the_loop_may_commit_while_the_log_is_copied_and_not_while_it_is_maintained(writer: Writer) -> None:
+    may: list[bool] = []
+    batch = Batch([Change()], "a")
+    maintain = writer.store.maintain
+
+    def look(idle: bool = True) -> None:
+        may.append(writer.committer.may_commit_here(batch))
+        maintain(idle)
+
+    writer.store.copying = lambda: may.append(writer.committer.may_commit_here(batch))
+    writer.store.maintain = look  # type: ignore[method-assign]
+    writer.committer.maintain()
+    await asyncio.wait_for(writer.committer.run(lambda: 0), LONG)
+    assert may in ([True, False], [False, False])  # the second when `run` came before the copy began
+
+
+@stops
+async def test_what_comes_while_the_log_is_copied_goes_in_turn(writer: Writer) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def copying() -> None:
+        begun.set()
+        assert go_on.wait(LONG)
+
+    writer.store.copying = copying
+    writer.committer.maintain()
+    assert await asyncio.to_thread(begun.wait, LONG)
+    assert writer.committer.may_commit_here(Batch([Change()], "here"))
+    writer.put("a")
+    assert not writer.committer.may_commit_here(Batch([Change()], "b"))
+    go_on.set()
+    await writer.reports.of(1)
+    assert writer.store.commits == [["a"]]
+
+
+@stops
+async def test_one_slow_commit_is_not_a_slow_disk(writer: Writer) -> None:
+    writer.committer._pace = QUICK / 4
+    assert writer.committer.quick
+    writer.store.fails = lambda plans: time.sleep(QUICK)
+    assert writer.committer.commit_here(Batch([Change()], "a")) is None
+    assert writer.committer.quick
+    writer.store.fails = lambda plans: time.sleep(20 * QUICK)
+    assert writer.committer.commit_here(Batch([Change()], "b")) is None
+    assert not writer.committer.quick
 
 
 @stops

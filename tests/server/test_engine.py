@@ -314,6 +314,22 @@ async def test_who_gives_up_in_the_line_sends_nothing(tmp_path: Path) -> None:
 
 
 @looped
+async def test_who_gives_up_while_his_message_is_committed_does_not_disturb_the_others(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        run.store.hold()
+        sends = [asyncio.create_task(run.qm.send(QUEUE, b"x")) for _ in range(6)]
+        await run.store.reached()
+        for task in sends[1::2]:
+            task.cancel()
+        await turns()
+        run.store.let_go()
+        answers = await asyncio.wait_for(asyncio.gather(*sends, return_exceptions=True), LONG)
+        assert [isinstance(answer, asyncio.CancelledError) for answer in answers] == [False, True] * 3
+        assert run.engine.broken is None
+        assert await run.count() == len(sends)
+
+
+@looped
 async def test_who_stands_in_line_when_the_queue_manager_closes_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         run.store.hold()

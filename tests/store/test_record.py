@@ -199,3 +199,16 @@ def test_a_usual_message_has_the_same_bytes_by_the_short_way_and_the_long_one(ch
     assert (short is None) is any(name in changes for name in ("priority", "correlation_id", "tracing_queue")) or (
         changes in ({"sent_time": 0.0}, {"identifier": None}) or message.source_queue_manager.int == 0
     )
+
+
+@pytest.mark.parametrize("name", sorted(
+    {field.name for field in fields(Message)}
+    - {"body", "label", "delivery_guarantee", "negative_journaling_requested", "destination_queue", "identifier"}
+    - {"source_queue_manager", "sent_time"}
+    - {"lookup_identifier", "arrival_time", "abort_count", "move_count", "last_move_time"}  # the position's
+))
+def test_every_other_field_takes_the_long_way(name: str) -> None:
+    message = Message(b"", identifier=ObjectId(GUID_1, 7), source_queue_manager=GUID_1, sent_time=1.7e9)
+    assert record._encode_usual(message) is not None
+    setattr(message, name, getattr(full_message(), name))
+    assert record._encode_usual(message) is None

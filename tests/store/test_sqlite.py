@@ -338,6 +338,66 @@ def test_the_log_is_overwritten_in_place_after_a_checkpoint(tmp_path: Path) -> N
     store.close()
 
 
+def test_the_log_is_copied_while_commits_go_on_and_starts_over_after_that(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    log = tmp_path / "store.db-wal"
+    for n in range(30):
+        store.apply([PutMessage(1, n, Message(bytes(100_000)), 0.0)])
+    copy = store._copier.copy
+
+    def copy_while_somebody_writes() -> None:
+        with store._writing:  # so no commit waits for it
+            copy()
+        store.apply([put(77)])
+
+    store._copier.copy = copy_while_somebody_writes  # type: ignore[method-assign]
+    assert store._log_bytes > 1 << 20
+    store.copy_log()
+    assert store.path.stat().st_size > 3_000_000
+    store.maintain()
+    assert store._log_bytes == 0
+    size = log.stat().st_size
+    store.apply([put(78)])
+    assert log.stat().st_size == size
+    assert len(store.scan(1, -1, 99)) == 32
+    store.close()
+    SqliteStore(tmp_path, full_check=True).close()
+
+
+def test_a_checkpoint_that_finds_the_copier_at_work_is_tried_again(tmp_path: Path) -> None:
+    class Busy:
+        def execute(self, statement: str) -> "Busy":
+            assert "wal_checkpoint" in statement
+            return self
+
+        def fetchone(self) -> tuple[int, int, int]:
+            return 1, -1, -1  # what SQLite answers while another connection copies the log
+
+    store = SqliteStore(tmp_path)
+    store.apply([PutMessage(1, n, Message(bytes(1_000_000)), 0.0) for n in range(20)])
+    writer, store._writer = store._writer, Busy()  # type: ignore[assignment]
+    store._checkpoint()
+    store._writer = writer
+    assert store._log_bytes > 16 << 20
+    store.maintain(idle=False)
+    assert store._log_bytes == 0
+    store.close()
+
+
+def test_a_file_that_cannot_be_synced_ends_the_stores_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    store = SqliteStore(tmp_path)
+    store.apply([PutMessage(1, 1, Message(bytes(2_000_000)), 0.0)])
+    monkeypatch.setattr(os, "fdatasync", fails)
+    with pytest.raises(StoreUnusable):
+        store.copy_log()
+    with pytest.raises(StoreUnusable):
+        store.apply([put(2)])
+    store.close()
+
+
 def test_a_log_that_nobody_maintains_stays_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lior.store.sqlite.LOG_LIMIT_BYTES", 1 << 20)
     store = SqliteStore(tmp_path)

@@ -43,6 +43,7 @@ ALIASES = {
 }
 
 
+_TO_SEND: Final = Message(delivery_guarantee=1, negative_journaling_requested=True)
 _FURTHER: Final = frozenset({"recoverable", "express", "privacy", "sign"})
 
 
@@ -72,13 +73,15 @@ def build(body: Any, formatter: str | Formatter | None, properties: dict[str, An
     """A message to send from a body and named properties. Two defaults differ from the API of MSMQ, so that
     nothing is lost in silence: the message is recoverable, and one that fails is kept with its reason."""
     if type(body) is bytes and formatter is None:
-        message = Message(body, delivery_guarantee=1, negative_journaling_requested=True)
+        message = _TO_SEND.copy()  # in less time than making one
+        message.body = body
     elif isinstance(body, Message):
         message = _anew(body)
     else:
         chosen = formatter_named(formatter) if isinstance(formatter, str) else formatter or AUTO
         data, body_type = chosen.encode(body)
-        message = Message(data, body_type=body_type, delivery_guarantee=1, negative_journaling_requested=True)
+        message = _TO_SEND.copy()
+        message.body, message.body_type = data, body_type
     for name, value in properties.items():
         setter = _SPECIAL.get(name)
         if setter is not None:

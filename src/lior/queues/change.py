@@ -12,12 +12,11 @@ from lior.queues.ports import Operation
 
 
 class Reply(Protocol):
-    """Where an answer goes, exactly once."""
+    """Where an answer goes, exactly once. An asyncio future is one."""
 
-    @property
-    def gone(self) -> bool:
+    def cancelled(self) -> bool:
         """Nobody waits for the answer any more: do not hand out a message to it."""
-        ...
+        return False
 
     def set_result(self, value: Any, /) -> None: ...
 
@@ -27,7 +26,8 @@ class Reply(Protocol):
 class Nobody:
     """A reply that nobody waits for."""
 
-    gone = False
+    def cancelled(self) -> bool:
+        return False
 
     def set_result(self, value: Any, /) -> None:
         pass
@@ -44,7 +44,7 @@ class Change:
         self.ordered = False  # nothing to store, but must not overtake changes that are waiting
         # Flat triples (after the commit, after its failure, arguments): each object less here is one that the
         # garbage collector does not look at for every message.
-        self._steps: list[Any] = []
+        self._steps: tuple[Any, ...] = ()
         self._reply: Reply | None = None
         self._value: Any = None
         self._refused: Reply | None = None
@@ -78,12 +78,13 @@ class Change:
         for at in range(0, len(steps), 3):
             if steps[at] is not None:
                 steps[at](*steps[at + 2])
-        if self._reply is not None:
-            self._reply.set_result(self._value)
+        reply = self._reply
+        if reply is not None and not reply.cancelled():
+            reply.set_result(self._value)
 
     def lost(self, error: LiorError) -> None:
         """A step after the commit raised: no answer would come any more."""
-        if self._refused is not None:
+        if self._refused is not None and not self._refused.cancelled():
             self._refused.set_exception(error)
 
     def fail(self, error: LiorError) -> None:
@@ -92,5 +93,5 @@ class Change:
         for at in range(len(steps) - 3, -1, -3):
             if steps[at + 1] is not None:
                 steps[at + 1](*steps[at + 2])
-        if self._refused is not None:
+        if self._refused is not None and not self._refused.cancelled():
             self._refused.set_exception(error)

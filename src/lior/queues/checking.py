@@ -9,10 +9,13 @@ from lior.names.grammar import utf16_length
 ALL_ACKNOWLEDGEMENTS: Final = 0x0F
 
 
-def check_message(message: Message) -> None:
-    """Pass a message that may be sent; one clear error otherwise."""
+def check_message(message: Message) -> int:
+    """Pass a message that may be sent, and tell its size; one clear error otherwise."""
+    if type(message.body) is not bytes:
+        _examine(message)
+    size = message.size
     if not (
-        type(message.body) is bytes
+        size <= MAX_MESSAGE_SIZE
         and len(message.label) <= MAX_LABEL_LENGTH
         and message.label.isascii()
         and 0 <= message.priority <= 7
@@ -24,9 +27,9 @@ def check_message(message: Message) -> None:
         and 0 <= message.time_to_be_received <= 0xFFFFFFFF
         and 0 <= message.acknowledgements_requested <= ALL_ACKNOWLEDGEMENTS
         and message.soap is None
-        and message.size <= MAX_MESSAGE_SIZE
     ):
         _examine(message)
+    return size
 
 
 def _examine(message: Message) -> None:

@@ -178,8 +178,9 @@ class Core:
                 where=queue.name,
                 remedy="free disk space, or receive and purge messages",
             )
-        self.require_manager_room(queue, size)
-        if not queue.has_room(size):
+        if not self.has_room(queue, size):
+            self.require_manager_room(queue, size)
+        if queue.main.properties.quota != INFINITE and not queue.has_room(size):
             raise InsufficientResources(
                 f"the message of {size} bytes would exceed the queue's quota of {queue.main.properties.quota} KB",
                 where=queue.name,

@@ -55,13 +55,13 @@ class Counter:
         return self._asked - self._last < BLOCK // 2
 
     def next(self, change: Change) -> int:
-        self._last += 1
-        if self._last > self.reserved:
-            if self._last > self._asked:
+        self._last = last = self._last + 1
+        if last > self.reserved:
+            if last > self._asked:
                 self._asked += BLOCK
             self._carry(change)  # one that asked for it before may fail, and this one not
             change.ordered = True
-        return self._last & self._mask
+        return last & self._mask
 
 
 def stored_limit(value: bytes | None) -> int:

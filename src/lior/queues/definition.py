@@ -32,6 +32,9 @@ class QueuePrivacy(IntEnum):
     BODY = 2  # takes encrypted bodies only
 
 
+_OPTIONAL: Final = QueuePrivacy.OPTIONAL.value
+
+
 class QueueScope(IntEnum):
     SITE = 0
     ENTERPRISE = 1
@@ -58,7 +61,7 @@ class QueueProperties:
     @property
     def takes_plain(self) -> bool:
         """Takes what nearly every message is: outside a transaction, not signed, not encrypted."""
-        return not self.transactional and not self.authentication and self.privacy_level == QueuePrivacy.OPTIONAL
+        return not self.transactional and not self.authentication and self.privacy_level == _OPTIONAL
 
     def checked(self) -> "QueueProperties":
         """The same, or the documented error."""

@@ -52,18 +52,21 @@ class LookupIndex:
     def add(self, lookup_id: int) -> None:
         """Insert an id that is not there yet."""
         self._count += 1
-        if not self._chunks:
+        lasts = self._lasts
+        if not lasts:
             self._chunks.append(array("Q", (lookup_id,)))
-            self._lasts.append(lookup_id)
+            lasts.append(lookup_id)
             return
-        at = bisect_left(self._lasts, lookup_id)
-        if at == len(self._chunks):
-            at -= 1
-            self._chunks[at].append(lookup_id)
-            self._lasts[at] = lookup_id
+        if lookup_id > lasts[-1]:
+            at = len(lasts) - 1
+            chunk = self._chunks[at]
+            chunk.append(lookup_id)
+            lasts[at] = lookup_id
         else:
-            insort(self._chunks[at], lookup_id)
-        if len(self._chunks[at]) > 2 * CHUNK:
+            at = bisect_left(lasts, lookup_id)
+            chunk = self._chunks[at]
+            insort(chunk, lookup_id)
+        if len(chunk) > 2 * CHUNK:
             self._split(at)
 
     def _split(self, at: int) -> None:

@@ -36,9 +36,6 @@ class ContentCache:
         self.limit = limit
         self.used = 0
 
-    def has_room(self, size: int) -> bool:
-        return self.used + size <= self.limit
-
 
 class Queue:
     """One queue: its definition, the index of its available messages and the positions in memory."""
@@ -152,9 +149,11 @@ class Queue:
 
     def _keep(self, position: Position) -> bool:
         """Hold the content of an available stored message in memory, if there is room."""
-        if not self.cache.has_room(position.size):
+        cache = self.cache
+        used = cache.used + position.size
+        if used > cache.limit:
             return False
-        self.cache.used += position.size
+        cache.used = used
         position.cached = True
         self.positions[position.lookup_id] = position
         return True

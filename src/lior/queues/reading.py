@@ -321,7 +321,7 @@ class Reading:
         for wait in list(waiters):
             if wait.done or not wait.accepts(position.lookup_id):
                 continue
-            if wait.reply.gone:
+            if wait.reply.cancelled():
                 cancel(wait, cancelled(wait.descriptor, "its caller went away"))
                 continue
             waiters.remove(wait)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
+from functools import partial
 from typing import Final
+from uuid import UUID
 
 from lior.errors import (
     IllegalPropertyValue,
@@ -31,6 +33,13 @@ from lior.queues.transaction import Enqueue, Transaction
 
 TIME_TO_REACH_QUEUE: Final = Message().time_to_reach_queue
 MOST_HOPS: Final = 0x1D  # [MS-MQMQ] 2.2.19.2
+# For every message: looking up a member of an Enum runs Python code, and so does making a NamedTuple.
+_PUBLISH: Final = Step.PUBLISH
+_AVAILABLE: Final = State.AVAILABLE
+_object_id: Final[Callable[[tuple[UUID, int]], ObjectId]] = partial(tuple.__new__, ObjectId)
+_put_message: Final[Callable[[tuple[int, int, Message, float, int, int, int, float]], PutMessage]] = partial(
+    tuple.__new__, PutMessage
+)
 
 
 class EnqueueStatus(IntEnum):
@@ -47,6 +56,7 @@ class Sending:
     def __init__(self, core: Core, routing: Routing) -> None:
         self._core = core
         self._routing = routing
+        self._outcomes = self._inserted, self._insert_failed  # of an insert; made once, and not for every message
         self.offer: Callable[[Position], bool] = _nobody  # set by Reading: wake who waits
         self.expire: Callable[[Change, Queue, Message], None] = _forget  # set by Removal
         self.stage_in_stream: Callable[[Change, OutgoingQueue, Message], None] = _forget  # set by OutgoingStreams
@@ -62,14 +72,15 @@ class Sending:
         """Send to the queue or queues of a descriptor; answers the message's identifier. Inside a
         transaction the answer comes at once and says only that the transaction holds the message."""
         core = self._core
-        core.require_service()
-        check_message(message)
+        if core.broken is not None:
+            core.require_service()
+        size = check_message(message)
         if descriptor.children:
             self._send_to_all(descriptor, message, transaction, reply)
             return
         queue = descriptor.require(SEND_ACCESS, "send")
         self._check_target(queue, descriptor, message, transaction)
-        core.require_room(queue, message.size)
+        core.require_room(queue, size)
         change = Change()
         self._stamp(change, message)
         self._stage_send(change, queue, descriptor, message, transaction)
@@ -106,7 +117,7 @@ class Sending:
     def _stamp(self, change: Change, message: Message) -> None:
         core = self._core
         source = core.properties.identifier
-        message.identifier = ObjectId(source, core.ordinals.next(change))
+        message.identifier = _object_id((source, core.ordinals.next(change)))
         message.source_queue_manager = source
         message.sent_time = core.clock.wall()
         default = core.properties.default_time_to_reach_queue
@@ -271,19 +282,21 @@ class Sending:
         lookup_id = (7 - message.priority) << 56 | core.lookup_ids.next(change)
         stored = message.delivery_guarantee != 0
         position = Position(queue, lookup_id, message, now, stored, expires, abort_count, move_count)
+        size = position.size
         if stored:
             if not queue.persisted:
                 self.stage_definition(change, queue)
             change.operations.append(
-                PutMessage(queue.queue_id, lookup_id, message, now, expires, abort_count, move_count)
+                _put_message((queue.queue_id, lookup_id, message, now, expires, abort_count, move_count, 0.0))
             )
         elif queue.staged_inserts:
             change.ordered = True  # not before the durable messages that came earlier
         queue.staged_inserts += 1
-        queue.uncommitted_bytes += position.size
-        core.staged_bytes += position.size
-        core.count_bytes(queue, position.size)
-        change.either(self._inserted, self._insert_failed, position)
+        queue.uncommitted_bytes += size
+        core.staged_bytes += size
+        core.count_bytes(queue, size)
+        inserted, insert_failed = self._outcomes
+        change.either(inserted, insert_failed, position)
         return position
 
     def stage_definition(self, change: Change, queue: Queue) -> None:
@@ -291,15 +304,15 @@ class Sending:
         change.then(queue.mark_persisted)
 
     def _inserted(self, position: Position) -> None:
-        queue = position.queue
+        queue, size = position.queue, position.size
         queue.staged_inserts -= 1
-        queue.uncommitted_bytes -= position.size
-        queue.total_bytes += position.size
-        self._core.staged_bytes -= position.size
+        queue.uncommitted_bytes -= size
+        queue.total_bytes += size
+        self._core.staged_bytes -= size
         traffic = self._core.traffic
         traffic.arrived += 1
-        traffic.arrived_bytes += position.size
-        position.step(Step.PUBLISH)
+        traffic.arrived_bytes += size
+        position.step(_PUBLISH)
         if position.expires:
             self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
         if self._core.fates is not None:
@@ -315,7 +328,7 @@ class Sending:
     def make_available(self, position: Position) -> None:
         """[MS-MQDMPR] 3.1.7.2.2: into the order, then to who waits. The bytes are counted already."""
         queue = position.queue
-        assert position.state is State.AVAILABLE
+        assert position.state is _AVAILABLE
         queue.publish(position)
         if queue.waiters:
             self.offer(position)

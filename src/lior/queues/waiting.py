@@ -79,7 +79,8 @@ class WaitingRead:
 class _Answered:
     """In place of the reply of a read that ended."""
 
-    gone = True
+    def cancelled(self) -> bool:
+        return True
 
     def set_result(self, value: Any, /) -> None:
         raise AssertionError("answered twice")

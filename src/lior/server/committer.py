@@ -1,8 +1,8 @@
 """Commits: by the loop itself while the disk is quick, by a writer thread when it is not.
 
 Handing a commit to a thread and its report back costs more than a quick disk takes (docs/decisions/0003). So a
-small batch that finds nothing under way is committed where it is. As soon as a commit took long, the thread
-has them, and the loop goes on meanwhile; it gets them back when they are short again.
+small batch that finds nothing under way is committed where it is. When commits take long, the thread has them,
+and the loop goes on meanwhile; it gets them back when they are short again.
 
 The thread takes all that is there and commits it at once. There is no delay to collect more: a lone sender
 pays one sync, many senders share one.
@@ -25,7 +25,7 @@ from lior.queues.ports import Operation
 
 MAX_BATCH_BYTES = 8 << 20  # content in one commit; more waits for the next
 MAX_BATCH_CHANGES = 512  # likewise
-QUICK = 0.001  # seconds: what a commit may take for the loop to make the next one itself
+QUICK = 0.002  # seconds: what commits may take on average for the loop to make the next one itself
 QUICK_BYTES = 256 << 10  # content of a batch that the loop commits itself
 
 
@@ -33,6 +33,8 @@ class WritableStore(Protocol):
     def prepare(self, batch: Sequence[Operation]) -> Any: ...
 
     def commit(self, plans: Sequence[Any]) -> None: ...
+
+    def copy_log(self, idle: bool = True) -> None: ...
 
     def maintain(self, idle: bool = True) -> None: ...
 
@@ -73,7 +75,7 @@ class Committer:
         self._given_back: BaseException | None = None  # why batches are given back untried; the thread's own
         self._stopped = False
         self._resting = False  # the thread waits for work; who gives it some says so before the thread can
-        self._pace = 0.0  # seconds of a commit lately: up at once, down slowly
+        self._pace = 0.0  # seconds of a commit lately; a moment without a processor alone does not count as slow
         self._thread = threading.Thread(target=self._run, name="lior-writer", daemon=True)
         self._thread.start()
 
@@ -115,7 +117,7 @@ class Committer:
             self._store.commit(plans)
         finally:
             took = monotonic() - started
-            self._pace = took if took > self._pace else 0.8 * self._pace + 0.2 * took
+            self._pace += (took - self._pace) / 4
 
     async def run(self, work: Callable[[], int]) -> int:
         """Let the thread do something else than a commit."""
@@ -199,6 +201,11 @@ class Committer:
 
     def _maintain(self, idle: bool) -> None:
         try:
+            self._resting = self._work.empty()  # the loop may commit meanwhile
+            try:
+                self._store.copy_log(idle)
+            finally:
+                self._resting = False
             self._store.maintain(idle)
         except Exception as error:
             self._tell(self._maintenance_failed, error)

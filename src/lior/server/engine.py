@@ -395,7 +395,9 @@ class Engine:
         return self._loop
 
     def future(self) -> asyncio.Future[Any]:
-        return self.own_loop().create_future()
+        if get_ident() != self._thread or not self._loop.is_running():
+            self.own_loop()  # tells what is wrong
+        return self._loop.create_future()
 
     def call(self, function: Callable[..., None], *arguments: Any, **options: Any) -> asyncio.Future[Any]:
         """Start a call of the manager; its reply, the last positional argument, is the future returned."""
@@ -436,15 +438,14 @@ def _nothing() -> int:
 
 
 class FutureReply:
-    """An asyncio future as a reply; its caller may have gone away in the meantime."""
+    """An asyncio future as a reply that may be told although its caller has gone away in the meantime."""
 
     __slots__ = ("_future",)
 
     def __init__(self, future: asyncio.Future[Any]) -> None:
         self._future = future
 
-    @property
-    def gone(self) -> bool:
+    def cancelled(self) -> bool:
         return self._future.done()
 
     def set_result(self, value: Any, /) -> None:

@@ -52,6 +52,7 @@ class LocalBackend(Generic[Info]):
     ) -> None:
         self.engine = engine
         self.manager: QueueManager = engine.manager
+        self._sending = engine.manager.sending
         self._store = store
         self._caller = caller
         self._describe = describe
@@ -88,12 +89,13 @@ class LocalBackend(Generic[Info]):
     def send(self, handle: OpenQueueDescriptor, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]:
         """A producer who outruns the disk waits in line. What is sent in a transaction is not: its begin was."""
         found = None if transaction is None else self.manager.transactions.find(transaction)
-        future = self.engine.future()
-        if found is None and self.engine.crowded:
-            self.engine.line_up(partial(self._send_in_turn, handle, message, future))
+        engine = self.engine
+        future = engine.future()
+        if engine.crowded and found is None:
+            engine.line_up(partial(self._send_in_turn, handle, message, future))
             return future
         try:
-            self.manager.sending.send(handle, message, found, FutureReply(future))
+            self._sending.send(handle, message, found, future)
         except LiorError as error:
             future.set_exception(error)
         return future
@@ -102,7 +104,7 @@ class LocalBackend(Generic[Info]):
         if future.done():  # its caller went away
             return
         try:
-            self.manager.sending.send(handle, message, None, FutureReply(future))
+            self._sending.send(handle, message, None, future)
         except LiorError as error:
             future.set_exception(error)
 

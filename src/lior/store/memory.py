@@ -113,6 +113,10 @@ class MemoryStore:
     def commit(self, plans: Sequence[list[Operation]]) -> None:
         self.apply([operation for plan in plans for operation in plan])
 
+    def copy_log(self, idle: bool = True) -> None:
+        """Nothing to do in memory."""
+        self._check()
+
     def maintain(self, idle: bool = True) -> None:
         """Nothing to do in memory."""
         self._check()

@@ -161,24 +161,26 @@ class Plan:
         self._puts, self._deletes, self._changes, self._touched = [], [], [], {}
 
     def _insert(self, puts: list[PutMessage]) -> None:
-        row: list[Any] = []
+        values: list[Any] = []
         highest, size = self.highest, 0
-        for queue_id, lookup_id, message, arrival_time, expires, aborts, moves, last_move in puts:
-            sequence = lookup_id & SEQUENCE_MASK
-            if sequence <= highest:
-                self._guard(puts, queue_id, lookup_id)
-            else:
-                highest = sequence
-            if queue_id not in INT64 or lookup_id not in INT64:
-                raise InvalidParameter(f"no position can be {queue_id}, 0x{lookup_id:X}", where="PutMessage")
-            header, body = encode(message), message.body
-            columns = (queue_id, lookup_id, message.size, expires, arrival_time, aborts, moves, last_move)
-            row += columns
-            row += (_check(columns), header, body)
-            size += len(header) + len(body)
+        try:
+            for queue_id, lookup_id, message, arrival_time, expires, aborts, moves, last_move in puts:
+                sequence = lookup_id & SEQUENCE_MASK
+                if sequence <= highest:
+                    self._guard(puts, queue_id, lookup_id)
+                else:
+                    highest = sequence
+                header, body, counted = encode(message), message.body, message.size
+                check = row_check(queue_id, lookup_id, counted, expires, arrival_time, aborts, moves, last_move)
+                values += (
+                    queue_id, lookup_id, counted, expires, arrival_time, aborts, moves, last_move, check, header, body
+                )
+                size += len(header) + len(body)
+        except (StructError, TypeError) as error:
+            raise InvalidParameter(f"a column cannot hold this: {error}", where="PutMessage") from error
         self.highest = highest
         self.bytes += size + 100 * len(puts)
-        self.statements.append((_insert(len(puts)), row))
+        self.statements.append((_insert(len(puts)), values))
 
     def _guard(self, puts: list[PutMessage], queue_id: int, lookup_id: int) -> None:
         if sum(put.queue_id == queue_id and put.lookup_id == lookup_id for put in puts) > 1:
@@ -219,13 +221,6 @@ class Plan:
 
 def not_as_expected(kind: str, key: str) -> MessageStorageFailed:
     return MessageStorageFailed("an earlier change that this one builds upon failed", where=f"{kind} {key}")
-
-
-def _check(columns: tuple[int, int, int, int, float, int, int, float]) -> int:
-    try:
-        return row_check(*columns)
-    except (StructError, TypeError) as error:
-        raise InvalidParameter(f"a column cannot hold this: {error}", where="PutMessage") from error
 
 
 def _chunks(puts: list[PutMessage]) -> Iterator[list[PutMessage]]:

@@ -21,7 +21,16 @@ from uuid import UUID
 from zlib import crc32
 
 from lior.errors import InvalidParameter, StoreCorrupt, StoreVersion
-from lior.message import NULL_GUID, Message, MessageSecurity, MessageSoap, MessageTransaction, ObjectId
+from lior.message import (
+    INFINITE,
+    NULL_CORRELATION_ID,
+    NULL_GUID,
+    Message,
+    MessageSecurity,
+    MessageSoap,
+    MessageTransaction,
+    ObjectId,
+)
 
 VERSION: Final = 1
 _HEAD: Final = Struct("<BI")
@@ -284,34 +293,65 @@ def _encode_fields(message: Message) -> bytes:
     return b"".join(parts)
 
 
-# What nearly every message has besides its body, and all else at its default: the same bytes in half the time.
-_USUAL: Final = ("label", "delivery_guarantee", "negative_journaling_requested", "destination_queue", "identifier",
-                 "sent_time")
-_unusual: Final = attrgetter(*[name for name in _MESSAGE.names if name not in _USUAL])
-_UNUSUAL_DEFAULTS: Final = _unusual(Message())
-_USUAL_END: Final = Struct("<BB16sIBBdBB16s")  # fields 19, 20 and 40
+# What nearly every message has besides its body: the same bytes as from _encode_fields, in a third of the time.
+_USUAL_NUMBERS: Final = Struct("<IBBd")  # the end of field 19, all of field 20
+_PRIORITY: Final = Message().priority
+_TIME_TO_REACH_QUEUE: Final = Message().time_to_reach_queue
+
+
+def _is_usual(message: Message) -> bool:
+    """Whether only label, delivery guarantee, negative journaling, destination, identifier, sent time and source
+    can differ from their defaults."""
+    return not (
+        message.body_type
+        or message.extension
+        or message.application_tag
+        or message.correlation_id is not NULL_CORRELATION_ID
+        or message.message_class
+        or message.priority != _PRIORITY
+        or message.acknowledgements_requested
+        or message.positive_journaling_requested
+        or message.time_to_reach_queue != _TIME_TO_REACH_QUEUE
+        or message.time_to_be_received != INFINITE
+        or message.administration_queue
+        or message.response_queue
+        or message.destination_multi_queue
+        or message.application_deadletter_queue
+        or message.source_queue_manager is NULL_GUID
+        or not message.sent_time
+        or message.tracing_requested
+        or message.tracing_queue is not NULL_GUID
+        or message.connector_type
+        or message.hop_count
+        or message.allow_peek_when_locked
+        or message.security
+        or message.transaction
+        or message.soap
+        or message.failure_reason
+        or message.failed_destination
+        or message.packet
+    )
 
 
 @lru_cache(maxsize=1024)  # few destinations get many messages
-def _usual_middle(delivery_guarantee: int, negative_journaling_requested: bool, destination_queue: str) -> bytes:
-    """Fields 8, 11 and 16."""
+def _usual_parts(delivery_guarantee: int, negative_journaling_requested: bool, destination_queue: str, lineage: int,
+                 source: int) -> tuple[bytes, bytes]:
+    """What stands before and after the numbers: fields 8, 11, 16 and the begin of 19; field 40."""
     part = Message(delivery_guarantee=delivery_guarantee, negative_journaling_requested=negative_journaling_requested,
                    destination_queue=destination_queue)
-    return b"".join(_MESSAGE.encode(part))
+    before = [*_MESSAGE.encode(part), _prefix(19, 20), lineage.to_bytes(16, "big")]
+    return b"".join(before), _encode_source(UUID(int=source))
 
 
 def _encode_usual(message: Message) -> bytes | None:
-    identifier, source = message.identifier, message.source_queue_manager
-    if identifier is None or source is NULL_GUID or message.tracing_queue is not NULL_GUID or not message.sent_time:
+    identifier = message.identifier
+    if identifier is None or not _is_usual(message):
         return None
-    if _unusual(message) != _UNUSUAL_DEFAULTS:
-        return None
-    middle = _usual_middle(message.delivery_guarantee, message.negative_journaling_requested, message.destination_queue)
     lineage, ordinal = identifier
-    source_bytes = source.int.to_bytes(16, "big")
-    lineage_bytes = source_bytes if lineage is source else lineage.int.to_bytes(16, "big")
-    end = _USUAL_END.pack(19, 20, lineage_bytes, ordinal, 20, 8, message.sent_time, _SOURCE, 16, source_bytes)
-    return _encode_label(message.label) + middle + end if message.label else middle + end
+    before, after = _usual_parts(message.delivery_guarantee, message.negative_journaling_requested,
+                                 message.destination_queue, lineage.int, message.source_queue_manager.int)
+    data = before + _USUAL_NUMBERS.pack(ordinal, 20, 8, message.sent_time) + after
+    return _encode_label(message.label) + data if message.label else data
 
 
 def decode(header: bytes, body: bytes) -> Message:

@@ -210,7 +210,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
                             remedy="put the data directory on a local file system")
     connection.create_function("row_check", 8, schema.row_check, deterministic=True)
     for setting in ("synchronous=FULL", "wal_autocheckpoint=0", "foreign_keys=OFF", "cell_size_check=ON",
-                    "secure_delete=OFF", "cache_size=-16384", "temp_store=MEMORY"):
+                    "secure_delete=OFF", "cache_size=-2048", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {setting}").fetchall()
     # The first read replays the log after a crash; the checkpoint then leaves it empty.
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()

@@ -24,6 +24,7 @@ from lior.queues.ports import SEQUENCE_MASK, IndexEntry, LoadedState, Operation,
 from lior.store import backup, recovery
 from lior.store.errors import DAMAGED_TEXT, READ_ERRORS, translate
 from lior.store.lock import DirectoryLock, unusable
+from lior.store.log import LogCopier
 from lior.store.plan import EXPECT, GUARD, Plan, not_as_expected
 from lior.store.record import decode
 from lior.store.schema import queue_check, row_check, state_check
@@ -41,7 +42,7 @@ _RECOVERABLE: Final = (MessageStorageFailed, MessageTooLarge, InvalidParameter) 
 
 
 class SqliteStore:
-    """A data directory's store. `commit`, `maintain` and `compact` belong to one writer thread; `prepare`,
+    """A data directory's store. `commit`, `copy_log`, `maintain` and `compact` belong to one writer thread; `prepare`,
     `fetch` and `scan` to the loop thread; `snapshot` may come from any. `apply` does both halves of a write."""
 
     commits_quickly = True  # as a rule: who measures that it does not may use another thread
@@ -63,8 +64,11 @@ class SqliteStore:
                 self._reader.execute("PRAGMA cache_size=-16384")
                 self._execute = self._reader.execute
                 self._highest = _highest_sequence(self._reader)
+                self._copier = LogCopier(self.path)
             except sqlite3.Error as error:
                 raise recovery.as_opening_error(error, self._where) from error
+            except OSError as error:
+                raise unusable(error, self.path) from error
         except BaseException:
             self._release()
             raise
@@ -210,6 +214,21 @@ class SqliteStore:
             except sqlite3.Error as error:
                 raise self._failure(error) from error
 
+    def copy_log(self, idle: bool = True) -> None:
+        """The long part of what `maintain` does about the log, to be called before it: commits of another thread
+        need not wait."""
+        self._check()
+        if self._log_bytes <= (IDLE_CHECKPOINT_BYTES if idle else CHECKPOINT_BYTES):
+            return
+        try:
+            self._copier.copy()
+        except sqlite3.Error as error:
+            found = self._failure(error)
+            if self._failed is not None:
+                raise found from error
+        except OSError as error:
+            raise self._stop(unusable(error, self.path)) from error
+
     def maintain(self, idle: bool = True) -> None:
         """Work for the writer thread between batches, when no answer waits: copy the log into the file once it
         is worth it, so that the log is overwritten in place instead of growing; when idle, also give free
@@ -223,15 +242,16 @@ class SqliteStore:
 
     def _checkpoint(self) -> None:
         try:
-            _, pages, done = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            busy, pages, done = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
             found = self._failure(error)
             if self._failed is None:  # no room for the file to grow; what is in the log is safe there
                 self._log_bytes //= 2
                 return
             raise found from error
-        # While a reader holds an old view the log cannot start over: try again after as much again.
-        self._log_bytes = 0 if pages == done else LOG_LIMIT_BYTES // 2
+        # While a reader holds an old view, or the copier is at work, the log cannot start over: try again after as
+        # much again.
+        self._log_bytes = 0 if pages == done and not busy else LOG_LIMIT_BYTES // 2
 
     def _vacuum(self, pages: int, keep: int) -> int:
         try:
@@ -284,12 +304,17 @@ class SqliteStore:
 
     def _release(self) -> None:
         reader, writer = getattr(self, "_reader", None), getattr(self, "_writer", None)
+        copier: LogCopier | None = getattr(self, "_copier", None)
+        if copier is not None:
+            copier.close_connection()
         # Whoever closes last does SQLite's closing checkpoint. A reader cannot, and after a failure nobody should.
         order = (reader, writer) if self._failed is None else (writer, reader)
         for connection in order:
             if connection is not None:
                 with suppress(sqlite3.Error):
                     connection.close()
+        if copier is not None:
+            copier.close_file()
         self._lock.release()
 
     # Failing

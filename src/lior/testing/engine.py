@@ -29,9 +29,11 @@ class Answer:
 
     def __init__(self) -> None:
         self.done = False
-        self.gone = False
         self.value: Any = None
         self.error: LiorError | None = None
+
+    def cancelled(self) -> bool:
+        return False
 
     def set_result(self, value: Any, /) -> None:
         self._once()
