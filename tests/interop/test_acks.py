@@ -29,7 +29,7 @@ def test_half_a_window_is_acknowledged_at_once(
         assert session.headers[-1][1].recoverable_base == 0
 
 
-@pytest.mark.spec("QB-173", "QB-094")
+@pytest.mark.spec("QB-173", "QB-094", "MQ-118")
 def test_more_messages_than_the_counts_can_hold_pass_on_one_connection(
     server: Daemon, session: Session, queue: Target
 ) -> None:
@@ -193,7 +193,7 @@ def test_a_number_is_forgotten_after_its_time(tmp_path: Path, me: Identity) -> N
         target.holds(b"twice", b"twice")
 
 
-@pytest.mark.spec("QB-144")
+@pytest.mark.spec("QB-144", "MQ-121")
 def test_a_message_whose_counts_are_wrong_is_delivered_and_the_session_closed(
     server: Daemon, me: Identity, queue: Target
 ) -> None:

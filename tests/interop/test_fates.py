@@ -132,7 +132,7 @@ def test_what_comes_too_late_is_ignored_and_what_comes_from_the_future_is_not(se
 # Who is told
 
 
-@pytest.mark.spec("QB-178", "QB-052", "QB-204", "QB-044")
+@pytest.mark.spec("QB-178", "QB-052", "QB-204", "QB-044", "MQ-099")
 @pytest.mark.parametrize("delivery", [0, 1])
 def test_an_arrival_is_told_once_with_the_identifier_of_the_message(
     server: Daemon, me: Identity, told: tuple[Session, Listener], queue: Target, delivery: int
@@ -306,7 +306,7 @@ def test_a_queue_with_a_journal_keeps_what_is_read_from_it(server: Daemon, sessi
 # Through this queue manager to another
 
 
-@pytest.mark.spec("QB-159", "QB-155", "QB-199")
+@pytest.mark.spec("QB-159", "QB-155", "QB-199", "MQ-084")
 def test_a_message_for_another_goes_on_with_one_more_hop(tmp_path: Path, me: Identity) -> None:
     far = Identity(me.address.rpartition(".")[0] + ".252", os.urandom(16))
     routes = {f'routes."{lior_guid(far.guid)}"': far.address, f'routes."{lior_guid(me.guid)}"': me.address}

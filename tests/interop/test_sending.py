@@ -35,7 +35,7 @@ def take(session: Session, count: int) -> list[UserMessage]:
 # Every kind
 
 
-@pytest.mark.spec("QB-034", "QB-043", "QB-182", "QB-008", "QB-092", "QB-085", "QB-033")
+@pytest.mark.spec("QB-034", "QB-043", "QB-182", "QB-008", "QB-092", "QB-085", "QB-033", "MQ-084", "MQ-099")
 def test_a_message_leaves_with_everything_that_it_was_given(server: Daemon, me: Identity, listener: Listener) -> None:
     now = time.time()
     identifier = server.qm.send(
@@ -96,7 +96,7 @@ def test_a_recoverable_message_stays_until_it_is_said_to_be_stored(
         eventually(lambda: not server.outgoing(me.address))
 
 
-@pytest.mark.spec("QB-143")
+@pytest.mark.spec("QB-143", "MQ-086")
 def test_a_copy_is_kept_when_a_message_with_a_journal_is_stored_there(
     server: Daemon, me: Identity, listener: Listener
 ) -> None:
@@ -246,7 +246,7 @@ def test_both_sides_send_on_one_connection(server: Daemon, me: Identity, listene
     queue.holds(b"back")
 
 
-@pytest.mark.spec("QB-183", "QB-169")
+@pytest.mark.spec("QB-183", "QB-169", "MQ-086")
 def test_a_message_that_cannot_arrive_in_time_is_a_dead_letter_that_says_why(server: Daemon, me: Identity) -> None:
     server.qm.create_queue(rf".\private$\admin{me.guid.hex()}")
     admin = rf".\private$\admin{me.guid.hex()}"

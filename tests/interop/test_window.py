@@ -32,7 +32,7 @@ def arrived(session: Session) -> int:
     return sum(isinstance(packet, UserMessage) for packet in session.arriving(QUIET))
 
 
-@pytest.mark.spec("QB-181", "QB-122", "QB-140")
+@pytest.mark.spec("QB-181", "QB-122", "QB-140", "MQ-119")
 @pytest.mark.parametrize("express", [True, False])
 def test_a_silent_peer_gets_exactly_a_window_and_each_ack_lets_as_many_out(
     server: Daemon, me: Identity, listener: Listener, express: bool
@@ -57,7 +57,7 @@ def nothing_left(server: Daemon, me: Identity) -> None:
     eventually(lambda: not server.outgoing(me.address), what="an empty outgoing queue")
 
 
-@pytest.mark.spec("QB-095", "QB-181")
+@pytest.mark.spec("QB-095", "QB-181", "MQ-122")
 @pytest.mark.parametrize("window", [1, 8, 63])
 def test_a_smaller_window_of_the_peer_is_obeyed(server: Daemon, me: Identity, listener: Listener, window: int) -> None:
     fill(server, me, 3 * window, express=True)
@@ -88,7 +88,7 @@ def test_a_window_of_zero_means_one_at_a_time(server: Daemon, me: Identity, list
             session.acknowledge()
 
 
-@pytest.mark.spec("QB-096")
+@pytest.mark.spec("QB-096", "MQ-122")
 def test_a_window_that_shrinks_is_obeyed_and_doubles_by_and_by(tmp_path: Path, me: Identity) -> None:
     settings = {"binary.window_recovery": 0.4}
     with Daemon(tmp_path / "data", settings=settings).prepare() as server, me.listen() as listener:

@@ -91,7 +91,7 @@ def test_the_classes_have_the_numbers_of_the_specification() -> None:
     assert {name: MessageClass[name].value for name in CLASSES} == CLASSES
 
 
-@pytest.mark.spec("MQ-066", "MQ-067", "MQ-068", "DM-128", "QB-196", "QB-205")
+@pytest.mark.spec("MQ-066", "MQ-067", "MQ-068", "DM-128", "QB-196", "QB-205", "MQ-099")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario[0])
 def test_each_class_comes_once_from_its_event_and_only_if_its_bit_asks(
     engine: ManualEngine, scenario: Scenario
@@ -110,7 +110,7 @@ def test_without_its_bit_no_class_comes(engine: ManualEngine, scenario: Scenario
     assert expected not in [ack.message_class for ack in admin_messages(engine)]
 
 
-@pytest.mark.spec("DM-142", "QB-196", "QB-204")
+@pytest.mark.spec("DM-142", "QB-196", "QB-204", "MQ-086")
 @pytest.mark.parametrize("guarantee", [0, 1])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario[0])
 def test_an_acknowledgement_field_by_field(engine: ManualEngine, scenario: Scenario, guarantee: int) -> None:

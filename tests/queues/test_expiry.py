@@ -59,7 +59,7 @@ def test_a_message_with_no_time_at_all_is_never_visible(wall: float) -> None:
     assert classes(engine, admin) == [0xC002] and system_queue(engine, "DEADLETTER").message_count == 1
 
 
-@pytest.mark.spec("DM-062", "DM-131", "MQ-068")
+@pytest.mark.spec("DM-062", "DM-131", "MQ-068", "MQ-082")
 @pytest.mark.parametrize("guarantee", [0, 1])
 def test_a_message_expires_its_seconds_after_it_was_sent(engine: ManualEngine, guarantee: int) -> None:
     queue, admin = engine.create(), engine.create(r".\private$\admin")
@@ -72,7 +72,7 @@ def test_a_message_expires_its_seconds_after_it_was_sent(engine: ManualEngine, g
     assert messages(engine, admin)[1].correlation_id == sent.to_bytes()
 
 
-@pytest.mark.spec("DM-048", "DM-062")
+@pytest.mark.spec("DM-048", "DM-062", "MQ-082")
 def test_the_time_counts_from_the_sending_not_from_the_arrival(engine: ManualEngine) -> None:
     queue = engine.create()
     arrive(engine, Message(sent_time=engine.clock.wall() - 7, time_to_be_received=10))

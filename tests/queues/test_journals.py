@@ -90,7 +90,7 @@ def test_a_transaction_journals_at_its_commit_and_a_move_does_not(engine: Manual
     assert engine.bodies(queue.journal) == [b"1", b"2"]
 
 
-@pytest.mark.spec("DM-042")
+@pytest.mark.spec("DM-042", "MQ-086")
 def test_the_source_journal_keeps_a_copy_of_what_reached_a_local_queue(engine: ManualEngine) -> None:
     queue = engine.create()
     for asked in (True, False):
@@ -100,7 +100,7 @@ def test_the_source_journal_keeps_a_copy_of_what_reached_a_local_queue(engine: M
     assert system_queue(engine, "JOURNAL").message_count == 1
 
 
-@pytest.mark.spec("DM-042")
+@pytest.mark.spec("DM-042", "MQ-086")
 def test_the_source_journal_keeps_a_copy_when_the_next_queue_manager_has_the_message(engine: ManualEngine) -> None:
     engine.send(engine.sender(REMOTE), body=b"x", positive_journaling_requested=True)
     (outgoing,) = engine.manager.core.outgoing.values()
@@ -136,7 +136,7 @@ def test_full_journals_drop_copies_and_nothing_else(engine: ManualEngine) -> Non
     assert len([event for event in engine.events if isinstance(event, MessageDropped)]) == 2
 
 
-@pytest.mark.spec("DM-043")
+@pytest.mark.spec("DM-043", "MQ-086")
 @pytest.mark.parametrize("transactional", [True, False])
 def test_a_failed_message_becomes_a_dead_letter_that_says_why(engine: ManualEngine, transactional: bool) -> None:
     engine.create(transactional=transactional)

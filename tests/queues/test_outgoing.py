@@ -243,7 +243,7 @@ HISTORY_CODES = {
 }
 
 
-@pytest.mark.spec("DM-024")
+@pytest.mark.spec("DM-024", "QB-105")
 @pytest.mark.parametrize("code", HISTORY_CODES)
 def test_every_outcome_of_a_connection_has_its_entry(engine: ManualEngine, code: int) -> None:
     queue = outgoing(engine)
@@ -255,7 +255,7 @@ def test_every_outcome_of_a_connection_has_its_entry(engine: ManualEngine, code:
     assert len(ConnectionStatus) == len(HISTORY_CODES) == 17
 
 
-@pytest.mark.spec("DM-024")
+@pytest.mark.spec("DM-024", "QB-105")
 def test_the_history_keeps_the_latest_attempts_only(engine: ManualEngine) -> None:
     queue = outgoing(engine)
     for second in range(3 * HISTORY):

@@ -362,7 +362,7 @@ def test_what_somebody_else_removes_is_left_to_him(engine: ManualEngine) -> None
 # --- what management shows
 
 
-@pytest.mark.spec("QB-149", "QB-176")
+@pytest.mark.spec("QB-149", "QB-176", "QB-054", "QB-101")
 def test_management_sees_how_far_the_stream_got(engine: ManualEngine) -> None:
     queue = send(engine, b"1", b"2", b"3", negative_journaling_requested=True)
     taken = take(engine, LINK, 2)

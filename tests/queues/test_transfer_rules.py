@@ -267,7 +267,7 @@ def pass_on(engine: ManualEngine, message: Message, name: str = PEER_QUEUE) -> i
     return status
 
 
-@pytest.mark.spec("QB-155", "QB-159", "QB-170")
+@pytest.mark.spec("QB-155", "QB-159", "QB-170", "MQ-084")
 @pytest.mark.parametrize(("hops", "status"), [(0, 0), (27, 0), (28, 0), (29, 4), (31, 4)])
 def test_a_message_for_somebody_else_goes_on_with_one_hop_more(host: Host, hops: int, status: int) -> None:
     engine = host.engine

@@ -268,7 +268,7 @@ def sequence(identifier: int, number: int, previous: int) -> bytes:
     return struct.pack("<QII", identifier, number, previous)
 
 
-@pytest.mark.spec("MQ-199", "MQ-195", "DM-025")
+@pytest.mark.spec("MQ-199", "MQ-195", "DM-025", "QB-054", "QB-101")
 def test_the_stream_of_an_outgoing_queue_is_told_field_by_field(engine: ManualEngine) -> None:
     queue = outgoing(engine)
     queue.transfer_info = OutgoingTransferInfo(

@@ -266,7 +266,7 @@ def test_each_property_is_its_bit_of_the_user_flags() -> None:
             to_packet(message(**wrong))
 
 
-@pytest.mark.spec("MQ-098", "DM-126")
+@pytest.mark.spec("MQ-098", "DM-126", "QB-045")
 def test_the_length_of_a_label_counts_its_nul_and_its_utf_16_units() -> None:
     packed = to_user_message(message(label="día 😀"))
     packed.encode()
@@ -327,7 +327,7 @@ def test_a_private_queue_is_a_number_where_its_host_is_known(
     assert back(sent) == sent
 
 
-@pytest.mark.spec("MQ-088", "MQ-090", "MQ-064")
+@pytest.mark.spec("MQ-088", "MQ-090", "MQ-064", "QB-042")
 def test_every_type_of_administration_and_response_queue_resolves() -> None:
     packed = to_user_message(message(destination_queue=private(OTHER, 9)))
     types = {0: "", 2: private(SOURCE, 8), 3: private(OTHER, 8), 5: f"PUBLIC={str(HERE).upper()}",
@@ -370,7 +370,7 @@ def test_each_acknowledgement_is_its_bit_and_unused_bits_are_neither_sent_nor_re
     assert to_message(packed.encode(), queue_manager=HERE).acknowledgements_requested == kind
 
 
-@pytest.mark.spec("MQ-112")
+@pytest.mark.spec("MQ-112", "QB-062")
 def test_a_message_to_several_queues_lists_them_all_in_each_packet() -> None:
     names = r"DIRECT=OS:a\q,PUBLIC=22222222-2222-2222-2222-222222222222," + private(HERE, 7)
     for destination in (r"DIRECT=OS:a\q", private(HERE, 7)):
@@ -452,7 +452,7 @@ def test_a_message_over_4_mib_is_refused_when_it_is_packed() -> None:
         to_packet(message(body=bytes(room + 1)))
 
 
-@pytest.mark.spec("MQ-100", "MQ-094")
+@pytest.mark.spec("MQ-100", "MQ-094", "MQ-099")
 def test_what_belongs_to_applications_passes_unchanged() -> None:
     sent = message(correlation_id=b"\xff" * 20, application_tag=0xFFFFFFFF, body_type=0xDEADBEEF,
                    message_class=0xE1FF, connector_type=OTHER, extension=b"\0\1\2")

@@ -122,7 +122,7 @@ def test_provider_info_is_a_type_and_a_name_and_counts_unless_de_is_set() -> Non
     refused(patched(secured(0x40, b"", b"", b"signature").encode(), 64, "0000"), "provider")
 
 
-@pytest.mark.spec("MQ-139")
+@pytest.mark.spec("MQ-139", "QB-067")
 @pytest.mark.parametrize(("flags", "size"), [(0, 4), (1, 20), (0xFFFC, 4), (0xFFFD, 20)])
 def test_a_debug_header_has_4_bytes_or_20(flags: int, size: int) -> None:
     debug = Debug(DebugHeader(flags, 7), G if flags & 1 else None)
@@ -130,7 +130,7 @@ def test_a_debug_header_has_4_bytes_or_20(flags: int, size: int) -> None:
     assert len(packet) == 120 + size and agreed(packet).debug == debug
 
 
-@pytest.mark.spec("MQ-139")
+@pytest.mark.spec("MQ-139", "QB-067")
 @pytest.mark.parametrize("queue_type", ["02", "03"])
 def test_a_debug_header_with_another_queue_type_is_refused(queue_type: str) -> None:
     refused(patched(built(debug=Debug(queue_identifier=G)).encode(), 120, queue_type), "DebugHeader")
@@ -167,7 +167,7 @@ LISTS = MultiQueueFormat.of(
     [NameElement(3, text="OS:ab"), NameElement(1, G)], [NameElement(6, G)], [NameElement(2, G, 9)], b"sig")
 
 
-@pytest.mark.spec("MQ-112", "MQ-114")
+@pytest.mark.spec("MQ-112", "MQ-114", "QB-062", "QB-063")
 def test_a_multi_queue_header_is_three_padded_lists_and_a_signature() -> None:
     packet = built(multi_queue=LISTS).encode()
     assert agreed(packet).multi_queue == LISTS
@@ -191,7 +191,7 @@ def test_header_size_may_include_the_padding_and_the_padding_may_hold_anything()
     assert plain(UserMessage.decode(noisy)) == second_user_message.decode(noisy)
 
 
-@pytest.mark.spec("MQ-114", "MQ-115")
+@pytest.mark.spec("MQ-114", "MQ-115", "QB-063")
 @pytest.mark.parametrize(("at", "text"), [
     (0, "0B000000"), (0, "00000000"), (0, "FFFFFFFF"), (0, "2B000000"), (0, "30000000"), (0, "1B000000"), (4, "C800"),
     (4, "5E01"), (8, "01000000"), (8, "03000000"), (8, "FFFFFFFF"), (44 + 4, "6400"), (76 + 4, "C800"),

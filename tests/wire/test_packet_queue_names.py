@@ -49,7 +49,7 @@ def test_a_name_is_the_bytes_of_its_table_both_ways(name: PacketName, text: str,
     assert decode_packet_name(name.type, packet, origin, len(packet), origin) == (name, origin + len(data))
 
 
-@pytest.mark.spec("MQ-065")
+@pytest.mark.spec("MQ-065", "QB-041")
 def test_the_padding_of_a_direct_name_counts_from_its_header_and_may_hold_anything() -> None:
     data = bytes.fromhex("1000 4F00 5300 3A00 6100 6200 5C00 7100 0000 ABCD")
     assert decode_packet_name(DIRECT, data, 0, len(data), 0) == (PacketName(DIRECT, text=r"OS:ab\q"), 20)
@@ -58,7 +58,7 @@ def test_the_padding_of_a_direct_name_counts_from_its_header_and_may_hold_anythi
         assert after == offset + 20
 
 
-@pytest.mark.spec("MQ-065")
+@pytest.mark.spec("MQ-065", "QB-041")
 @pytest.mark.parametrize("length", [1, 2, 3, 249, 300, 0x7FFE])
 def test_direct_names_of_every_length_come_back(length: int) -> None:
     name = PacketName(DIRECT, text="x" * length)
@@ -67,7 +67,7 @@ def test_direct_names_of_every_length_come_back(length: int) -> None:
     assert decode_packet_name(DIRECT, data, 0, len(data), 0) == (name, len(data))
 
 
-@pytest.mark.spec("MQ-065")
+@pytest.mark.spec("MQ-065", "QB-041")
 @pytest.mark.parametrize("text", [
     "0000 0000", "0200 0000", "0300 4100 00", "0D00" + UTF16_OS_A, "0F00" + UTF16_OS_A, "1000" + UTF16_OS_A,
     "FFFF" + UTF16_OS_A, "FEFF" + UTF16_OS_A,
@@ -117,7 +117,7 @@ LIST = bytes.fromhex(
 )
 
 
-@pytest.mark.spec("MQ-059", "MQ-060", "MQ-061", "MQ-062", "MQ-063")
+@pytest.mark.spec("MQ-059", "MQ-060", "MQ-061", "MQ-062", "MQ-063", "QB-064")
 def test_a_list_of_all_four_types_is_the_bytes_of_its_tables_both_ways() -> None:
     assert encode_elements(ELEMENTS, 12) == LIST
     data = bytes(12) + LIST
@@ -133,7 +133,7 @@ def test_padding_inside_a_list_may_hold_anything() -> None:
     assert decode_elements(bytes(data), 12, len(data), 0, len(ELEMENTS))[0] == ELEMENTS
 
 
-@pytest.mark.spec("MQ-059")
+@pytest.mark.spec("MQ-059", "QB-064")
 @pytest.mark.parametrize("format_type", [0, 4, 5, 7, 0x0100, 0xFFFF])
 def test_an_element_of_another_type_is_refused(format_type: int) -> None:
     data = format_type.to_bytes(2, "little") + bytes(30)
@@ -143,7 +143,7 @@ def test_an_element_of_another_type_is_refused(format_type: int) -> None:
         encode_elements([NameElement(format_type, G)], 0)
 
 
-@pytest.mark.spec("MQ-060")
+@pytest.mark.spec("MQ-060", "QB-064")
 def test_the_nul_of_a_direct_element_is_looked_for_inside_its_header_only() -> None:
     for text, name in (("0300 4100 4200 0000", "AB"), ("0300 4100 4201 0000", "A\u0142")):
         data = bytes.fromhex(text)
@@ -175,7 +175,7 @@ def test_an_element_that_no_list_can_carry_is_refused(element: NameElement) -> N
         encode_elements([element], 12)
 
 
-@pytest.mark.spec("MQ-114")
+@pytest.mark.spec("MQ-114", "QB-063")
 def test_a_count_beyond_the_bytes_is_refused_before_anything_is_allocated() -> None:
     data = bytes(12) + LIST
     tracemalloc.start()

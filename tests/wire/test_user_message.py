@@ -152,7 +152,7 @@ def test_a_queue_type_that_is_not_allowed_there_is_refused(shift: int, kind: int
         built(**{wrong: PacketName(kind, G)}).encode()
 
 
-@pytest.mark.spec("MQ-087", "MQ-088", "MQ-090", "MQ-095")
+@pytest.mark.spec("MQ-087", "MQ-088", "MQ-090", "MQ-095", "QB-042")
 @pytest.mark.parametrize(("field", "shift", "sizes"), [
     ("destination_queue", 10, {0: 0, 3: 4, 5: 16, 7: 20}),
     ("admin_queue", 13, {0: 0, 2: 4, 3: 4, 5: 16, 6: 20, 7: 20}),
@@ -280,7 +280,7 @@ def test_body_type_application_tag_and_unknown_algorithms_pass_unchanged(value: 
             read.encryption_algorithm} == {value}
 
 
-@pytest.mark.spec("MQ-098")
+@pytest.mark.spec("MQ-098", "QB-045")
 @pytest.mark.parametrize("length", [0, 1, 2, 249])
 def test_a_label_has_up_to_249_units_and_a_nul_or_no_bytes_at_all(length: int) -> None:
     label = ("x" * length + "\0").encode("utf-16-le")
@@ -289,7 +289,7 @@ def test_a_label_has_up_to_249_units_and_a_nul_or_no_bytes_at_all(length: int) -
     assert agreed(built().encode()).properties.label_length == 0
 
 
-@pytest.mark.spec("MQ-098")
+@pytest.mark.spec("MQ-098", "QB-045")
 def test_a_label_of_251_units_or_without_its_nul_is_refused() -> None:
     packet = built(label=("x" * 249 + "\0").encode("utf-16-le"), body=bytes(8)).encode()
     refused(patched(packet, 64 + 1, "FB"), "MessagePropertiesHeader")

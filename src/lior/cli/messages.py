@@ -67,6 +67,8 @@ def property_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--journal", is_flag=True, help="Keep a copy in the journal of the sending queue manager."),
         click.option("--recoverable/--express", default=True, show_default=True,
                      help="Keep the message on disk, or only in memory: express messages are gone after a restart."),
+        click.option("--transactional", is_flag=True, default=None,
+                     help="In a transaction of its own, for a transactional queue of another queue manager."),
         click.option("--priority", type=click.IntRange(0, 7), help="0 to 7, the highest; 3 if not given."),
         click.option("--label", default="", help="At most 249 characters."),
     ):  # fmt: skip
@@ -84,7 +86,8 @@ def send(session: Session, destination: str, body: str | None, file: str | None,
          **options: Any) -> None:  # fmt: skip
     """Send a message to DESTINATION: a path name, a format name, or several format names with commas.
 
-    When the command ends a recoverable message is on disk. To a transactional queue it is sent in a transaction.
+    When the command ends a recoverable message is on disk. To a transactional queue it is sent in a transaction; of a
+    queue elsewhere only you know: --transactional.
     """
     value = formatted(read_body(body, file), formatter)
     properties = message_properties(**options)
@@ -144,14 +147,16 @@ def formatted(body: str | bytes, formatter: str | None) -> Any:
 
 
 def message_properties(
-    label: str, priority: int | None, recoverable: bool, journal: bool, dead_letter: bool, ttrq: int | None,
-    ttbr: int | None, app_tag: int | None, correlation_id: bytes | None, admin_queue: str | None,
+    label: str, priority: int | None, transactional: bool | None, recoverable: bool, journal: bool,
+    dead_letter: bool, ttrq: int | None, ttbr: int | None, app_tag: int | None, correlation_id: bytes | None,
+    admin_queue: str | None,
     ack: tuple[str, ...], response_queue: str | None, properties: tuple[tuple[str, str], ...],
     identity: str | None, sid: str | None, privacy: str | None,
 ) -> dict[str, Any]:  # fmt: skip
     """The options as the library takes them; those that were not given stay the library's."""
     found: dict[str, Any] = {
         "label": label,
+        "transactional": transactional,
         "recoverable": recoverable,
         "journal": journal,
         "dead_letter": dead_letter,

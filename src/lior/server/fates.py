@@ -55,7 +55,9 @@ class Recorder:
 
     level = ALL
 
-    def __init__(self, file: FateLog, clock: Clock, own: Callable[[], UUID], *, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(
+        self, file: FateLog, clock: Clock, own: Callable[[], UUID], *, most_waiting: int = MOST_WAITING
+    ) -> None:
         self._file = file
         self._wall = clock.wall
         self.started = clock.wall()
@@ -288,9 +290,15 @@ class FailureRecorder(Recorder):
 
 
 def recorder(
-    level: str, directory: Path | None, clock: Clock, own: Callable[[], UUID], *, most_rows: int = MOST_ROWS, days: float = DAYS
+    level: str,
+    directory: Path | None,
+    clock: Clock,
+    own: Callable[[], UUID],
+    *,
+    most_rows: int = MOST_ROWS,
+    days: float = DAYS,
 ) -> Recorder | None:
-    """For a level; None for "off". Without a directory the record is in memory. `own` tells the queue manager's GUID."""
+    """For a level; None for "off". Without a directory it is in memory. `own` tells the queue manager's GUID."""
     if level not in LEVELS:
         raise InvalidParameter(f"there is no record {level!r}", where="record", remedy=f"use {', '.join(LEVELS)}")
     if level == OFF:

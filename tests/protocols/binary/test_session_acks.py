@@ -29,7 +29,7 @@ LARGE = with_body(300_000)
 # ---- what an acknowledgement gives back -----------------------------------------------------------------------------
 
 
-@pytest.mark.spec("QB-140", "QB-139")
+@pytest.mark.spec("QB-140", "QB-139", "MQ-119")
 def test_of_ten_in_flight_an_acknowledgement_of_four_frees_four() -> None:
     session = with_sent(express=10)
     assert session.receive(acknowledgement(4), 1.0) == [Acknowledged([1, 2, 3, 4])]
@@ -68,7 +68,7 @@ def test_a_recoverable_message_is_not_given_back_as_stored_by_the_count_alone() 
     assert session.close("the peer went") == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.spec("QB-142")
+@pytest.mark.spec("QB-142", "MQ-120")
 def test_base_3_and_flags_101_give_1_2_3_and_5_back() -> None:
     session = with_sent(recoverable=5)
     effects = session.receive(acknowledgement(5, base=3, flags=0b101), 1.0)
@@ -161,7 +161,7 @@ def test_a_header_on_a_message_counts_its_own_message() -> None:
     assert [type(effect) for effect in effects] == [Received, Received]
 
 
-@pytest.mark.spec("QB-144")
+@pytest.mark.spec("QB-144", "MQ-121")
 @pytest.mark.parametrize("counts", [(0, 0), (2, 0), (1, 1)])
 def test_a_message_with_a_wrong_count_is_delivered_before_the_session_ends(counts: tuple[int, int]) -> None:
     session = opened()
@@ -173,7 +173,7 @@ def test_a_message_with_a_wrong_count_is_delivered_before_the_session_ends(count
 # ---- what we acknowledge --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("QB-093")
+@pytest.mark.spec("QB-093", "MQ-119")
 def test_three_express_two_recoverable_and_a_transactional_message_are_acknowledged_together() -> None:
     session = opened()
     session.receive(EXPRESS * 3 + RECOVERABLE * 3, 0.0)
@@ -230,7 +230,7 @@ def test_ten_thousand_express_messages_pass_without_a_timer() -> None:
     assert link.now == 0.0
 
 
-@pytest.mark.spec("QB-172", "QB-081")
+@pytest.mark.spec("QB-172", "QB-081", "MQ-120")
 def test_no_bit_is_set_before_the_message_is_stored() -> None:
     session = opened()
     session.receive(RECOVERABLE * 3, 0.0)
@@ -244,7 +244,7 @@ def test_no_bit_is_set_before_the_message_is_stored() -> None:
     assert (ack.recoverable_msg_ack_seq_number, ack.recoverable_msg_ack_flags) == (3, 1)
 
 
-@pytest.mark.spec("QB-172")
+@pytest.mark.spec("QB-172", "MQ-120")
 def test_forty_recoverable_messages_are_acknowledged_32_and_8() -> None:
     session = opened(SessionSettings(window_size=200), window=200)
     assert acks_in(session.receive(RECOVERABLE * 40, 0.0)) == []

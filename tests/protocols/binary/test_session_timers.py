@@ -267,7 +267,7 @@ def test_a_link_that_is_cut_gives_everything_back_that_was_not_acknowledged() ->
     assert Link.opened().left.session.window == 64
 
 
-@pytest.mark.spec("QB-093")
+@pytest.mark.spec("QB-093", "MQ-118")
 def test_a_new_session_counts_from_one_whatever_the_old_one_did() -> None:
     old = opened()
     old.send(EXPRESS, 1, True, 0.0)

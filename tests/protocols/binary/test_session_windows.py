@@ -22,7 +22,7 @@ from tests.wire.session_packet_values import agreed
 # ---- windows --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("QB-095")
+@pytest.mark.spec("QB-095", "MQ-122")
 def test_no_more_than_a_window_of_8_is_in_flight() -> None:
     session = opened(window=8)
     for number in range(8):
@@ -43,7 +43,7 @@ def test_a_smaller_window_holds_back_what_is_not_sent_yet() -> None:
     assert session.window == 1
 
 
-@pytest.mark.spec("QB-096")
+@pytest.mark.spec("QB-096", "MQ-122")
 def test_a_window_of_1_doubles_every_30_seconds_until_it_is_64_again() -> None:
     session = with_sent()
     session.receive(acknowledgement(window=1), 0.0)
@@ -119,7 +119,7 @@ def test_a_backlog_of_500_passes_a_window_of_64() -> None:
 # ---- 16 bits --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("QB-094")
+@pytest.mark.spec("QB-094", "MQ-118")
 def test_200_000_messages_pass_on_one_session() -> None:
     """Every number on the wire wraps three times, also the recoverable ones and their base."""
     link, total = Link.opened(), 200_000

@@ -8,7 +8,7 @@ from lior.errors import BadConfiguration
 from lior.protocols.binary.settings import MAX_WINDOW, SessionSettings
 
 
-@pytest.mark.spec("QB-095", "QB-103", "QB-107", "QB-108")
+@pytest.mark.spec("QB-095", "QB-103", "QB-107", "QB-108", "MQ-122")
 def test_the_defaults_are_those_of_the_document() -> None:
     s = SessionSettings()
     assert (s.initialisation, s.cleanup, s.retry, s.ack_wait, s.ping_response) == (60, 300, 5, 20, 1)

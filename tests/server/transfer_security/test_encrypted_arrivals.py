@@ -33,7 +33,7 @@ KINDS = [(5, AES_128, 16), (5, AES_192, 24), (5, AES_256, 32), (3, RC2, 16), (3,
 KEY = bytes(range(1, 33))
 
 
-@pytest.mark.spec("QB-164", "QB-165", "QB-047", "QB-049", "MQ-105")
+@pytest.mark.spec("QB-164", "QB-165", "QB-047", "QB-049", "MQ-105", "MQ-102")
 @pytest.mark.parametrize(("level", "algorithm", "length"), KINDS)
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 1000])
 def test_reads_what_a_second_implementation_encrypted(level: int, algorithm: int, length: int, size: int) -> None:
@@ -130,7 +130,7 @@ def own_pem() -> bytes:
     return _own[-1]
 
 
-@pytest.mark.spec("QB-164", "QB-165", "QB-032", "QB-047", "QB-049", "MQ-105")
+@pytest.mark.spec("QB-164", "QB-165", "QB-032", "QB-047", "QB-049", "MQ-105", "MQ-102")
 @pytest.mark.parametrize("name", BENDS)
 def test_everything_that_is_wrong_with_an_encrypted_body_has_one_answer(name: str) -> None:
     desk = Desk()
