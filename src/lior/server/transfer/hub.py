@@ -224,17 +224,17 @@ class Transfer:
         self._past.connections += 1
         return True
 
-    async def dial(self, link: Link, hop: Hop) -> Connection:
+    async def dial(self, link: Link, hop: Hop, *, pinged: bool) -> Connection:
         remote = link.expected
         session = Session(
             self.settings.session,
             own=self.own,
             initiator=True,
             remote=None if remote is None else remote.bytes_le,
-            pinged=self.settings.session.send_pings,
+            pinged=pinged,
             now=self.loop.time(),
         )
-        source = self._source_for(hop.address)
+        source = self.source_for(hop.address)
         _, connection = await asyncio.wait_for(
             self.loop.create_connection(lambda: Connection(self, session, link), hop.address, hop.port,
                                         local_addr=source),
@@ -242,7 +242,7 @@ class Transfer:
         )
         return connection
 
-    def _source_for(self, address: str) -> tuple[str, int] | None:
+    def source_for(self, address: str) -> tuple[str, int] | None:
         """From the one address that is ours, so that the other side knows us by it."""
         own = [a for a in self.settings.addresses if (":" in a) == (":" in address)]
         if len(own) != 1 or own[0] in ("0.0.0.0", "::"):

@@ -50,6 +50,7 @@ class Link:
         self._hops: list[Hop] = []
         self._dialing: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._again = False  # the retry timer fired: the next attempt asks nobody first (3.1.5.2.2)
         self._pump_planned = False
         self._turn = 0
 
@@ -217,7 +218,7 @@ class Link:
     async def _dial_once(self) -> None:
         for departure in self.departures.values():
             self._show(departure.queue, S.WAITING)
-        again = bool(self._hops)
+        ask, self._again = self._hub.settings.session.send_pings and not self._again, False
         if not self._hops:
             self._hops = await self._resolve()
             if not self._hops:
@@ -227,10 +228,10 @@ class Link:
             self.adopt(known)
             return
         hop = self._hops.pop(0)
-        if not again and self._hub.settings.session.send_pings and not await self._hub.pinger.ask(hop.address):
+        if ask and not await self._hub.pinger.ask(hop.address):
             self._record(ConnectionStatus.PING_FAILURE, (hop.address,))
             return
-        await self._open(hop)
+        await self._open(hop, pinged=ask)
 
     async def _resolve(self) -> list[Hop]:
         """3.1.5.2.1: every address of the host, in the resolver's order."""
@@ -245,12 +246,12 @@ class Link:
             return []
         return [Hop(address, self.port) for address in dict.fromkeys(str(info[4][0]) for info in found)]
 
-    async def _open(self, hop: Hop) -> None:
+    async def _open(self, hop: Hop, *, pinged: bool) -> None:
         self._record(ConnectionStatus.IN_PROGRESS, (hop.address,))
         for departure in self.departures.values():
             departure.queue.next_hops = tuple(map(str, (hop, *self._hops)))
         try:
-            connection = await self._hub.dial(self, hop)
+            connection = await self._hub.dial(self, hop, pinged=pinged)
         except OSError as error:
             status = ConnectionStatus.BIND_SOCKET_FAILURE if error.errno == 99 else \
                 ConnectionStatus.CONNECT_SOCKET_FAILURE
@@ -286,6 +287,7 @@ class Link:
 
     def _retry_now(self) -> None:
         self._retry = None
+        self._again = self.has_work
         self.pump()
 
     def _cancel_retry(self) -> None:
@@ -297,6 +299,7 @@ class Link:
         """Somebody resumed the queue or the network: no need to wait for the timer."""
         self._cancel_retry()
         self._hops = []
+        self._again = False
         self.wake()
 
     async def stop(self, why: str) -> None:
