@@ -160,7 +160,8 @@ def nothing_left_behind(*servers: Daemon) -> None:
         server.terminate()
         with server.offline() as manager:
             left += [describe(manager, info.name) for info in manager.queues() if info.messages]
-    assert left == []
+    trouble = [line for server in servers for line in server.log.splitlines() if "level=error" in line]
+    assert not left, "\n".join([*left, *trouble[:20]])
 
 
 def describe(manager: lior.QueueManager, name: str) -> str:

@@ -338,6 +338,33 @@ def test_an_acknowledgement_after_a_restart_spares_the_messages_it_is_about(host
     assert [p.message.body for p in taken] == [b"%d" % n for n in range(201, 301)] + [b"plain"] * 5
 
 
+@pytest.mark.spec("QB-145", "QB-146", "QB-121")
+def test_an_acknowledgement_after_a_restart_reaches_what_waits_between_the_sent_and_the_new(host: Host) -> None:
+    send(host.engine, *(b"%d" % number for number in range(1, 7)))
+    (sequence_id,) = ids(take(host.engine, LINK))  # all of them were sent and arrived, and the sender was killed
+    engine = host.crash()
+    send(engine, b"of this run")
+    assert numbers(take(engine, LINK, 2)) == [1, 2]  # the window has no room for more
+    order_ack(engine, sequence_id, 5)
+    assert [place(p).sequence_number for p in take(engine, LINK)] == [6]
+    order_ack(engine, sequence_id, 6)
+    (new,) = take(engine, LINK)
+    assert new.message.body == b"of this run"
+
+
+@pytest.mark.spec("QB-184")
+def test_no_message_names_one_behind_it_as_the_one_before(engine: ManualEngine) -> None:
+    """An acknowledgement may speak of more than this run has sent, while its messages are still being removed."""
+    queue = send(engine, b"1", b"2", b"3")
+    (first,) = take(engine, LINK, 1)
+    change = Change()
+    engine.manager.outgoing_streams.order_acked(change, place(first).sequence_identifier, 3)
+    assert queue.stream is not None and queue.stream.acked[1] == 3  # and nothing is on disk
+    engine.manager.outgoing_streams.release(LINK, [first])
+    queue.stream.sent_to = 0
+    assert previous(engine, [first]) == [0]
+
+
 def test_what_somebody_else_removes_is_left_to_him(engine: ManualEngine) -> None:
     queue = send(engine, b"1", b"2", b"3", b"4", b"5")
     taken = take(engine, LINK)

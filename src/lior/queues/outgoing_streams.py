@@ -176,7 +176,8 @@ class OutgoingStreams:
                 known = other.message.transaction
                 return known.sequence_number if known.sequence_identifier == sequence_id else 0
             before = stream.entries.before(before)
-        return stream.acked[1] if first and stream.acked[0] == sequence_id else 0
+        acked_id, acked = stream.acked
+        return acked if first and acked_id == sequence_id and acked < transaction.sequence_number else 0
 
     def _at(self, queue: OutgoingQueue, lookup_id: int) -> Position | None:
         """The position of an entry; None if the message is damaged."""
@@ -250,11 +251,9 @@ class OutgoingStreams:
             if position is None or position.message.transaction is None:
                 continue
             known = position.message.transaction
-            if known.sequence_identifier > sequence_id:
-                return
+            if (known.sequence_identifier, known.sequence_number) > (sequence_id, number):
+                break  # a message of this run, perhaps, behind those that nobody has looked at since the start
             if known.sequence_identifier == sequence_id:
-                if known.sequence_number > number:
-                    return
                 if not isinstance(position.owner, HELD):
                     yield position
         for position in self._unread(stream):
