@@ -56,20 +56,21 @@ def test_a_debug_header_of_either_length_is_read_over(session: Session, queue: T
     queue.holds(b"x")
 
 
-@pytest.mark.spec("QB-062", "QB-063", "QB-064", "QB-065")
-def test_a_message_to_two_queues_is_two_packets_that_list_both(
+@pytest.mark.spec("QB-062", "QB-063", "QB-064", "QB-065", "MQ-113")
+def test_a_message_to_three_queues_is_three_packets_that_list_them_all(
     server: Daemon, me: Identity, listener: Listener
 ) -> None:
-    names = [rf"TCP:{me.address}\private$\{name}" for name in ("one", "two")]
-    server.qm.send([f"DIRECT={name}" for name in names], b"both")
+    names = [rf"TCP:{me.address}\private$\{name}" for name in ("one", "two", "three")]
+    server.qm.send([f"DIRECT={name}" for name in names], b"to all")
     with listener.accept() as session:
-        messages = [session.message(), session.message()]
+        messages = [session.message() for _ in names]
         assert sorted(m.destination.text for m in messages if m.destination) == sorted(names)
+        assert len({message.multi_queue for message in messages}) == 1
         for message in messages:
             header = message.multi_queue
             assert header is not None
             size, identifier, _, count = struct.unpack_from("<IHHI", header)
-            assert (identifier, count) == (0x64, 2)
+            assert (identifier, count) == (0x64, 3)
             listed = header[12:size].rstrip(b"\0")
             for name in names:
                 assert (name + "\0").encode("utf-16-le").rstrip(b"\0") in listed + b"\0"

@@ -461,7 +461,7 @@ def test_what_expired_is_not_sent_whether_or_not_anybody_looked_before(
             engine.send(sender, Message(body, delivery_guarantee=1, **fields))
         queue = outgoing(engine)
     send(engine, b"3")
-    engine.clock.advance(3)
+    engine.clock.advance(4)
     assert [p.message.body for p in take(engine, LINK)] == [b"3"]
     engine.commit()
     assert queue.message_count == 1
@@ -475,6 +475,8 @@ def test_what_expired_is_not_sent_whether_or_not_anybody_looked_before(
 def test_an_idle_queue_expires_too(engine: ManualEngine) -> None:
     queue = send(engine, b"1", time_to_reach_queue=3)
     engine.advance(3)
+    assert queue.message_count == 1
+    engine.advance(1)
     assert queue.message_count == 0
 
 

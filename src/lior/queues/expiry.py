@@ -66,8 +66,10 @@ def time_to_be_received_end(message: Message) -> int:
 
 
 def time_to_reach_queue_end(message: Message) -> int:
-    """The second from which the message is late for its queue; 0 for never."""
-    return _end(message, message.time_to_reach_queue)
+    """The second from which the message is late for its queue; 0 for never. On the wire both times are whole seconds,
+    and it is late when more of them have passed than it was given (MQ-078)."""
+    seconds = message.time_to_reach_queue
+    return 0 if seconds == INFINITE else int(message.sent_time) + seconds + 1
 
 
 def _end(message: Message, seconds: int) -> int:
