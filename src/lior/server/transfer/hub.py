@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -43,6 +43,8 @@ log = logging.getLogger("lior.transfer")
 STOPPING: Final = "the queue manager stops"
 OFFLINE: Final = "the queue manager is offline"
 
+Resolver = Callable[..., Awaitable[Sequence[tuple[Any, ...]]]]  # as getaddrinfo of a loop
+
 
 @dataclass(slots=True)
 class Totals:
@@ -64,11 +66,14 @@ class Totals:
 class Transfer:
     """Everything between the queues and TCP port 1801. Runs on the engine's loop."""
 
-    def __init__(self, engine: Engine, settings: TransferSettings, *, guard: Guard | None = None) -> None:
+    def __init__(
+        self, engine: Engine, settings: TransferSettings, *, guard: Guard | None = None, resolve: Resolver | None = None
+    ) -> None:
         self.engine = engine
         self.manager = engine.manager
         self.settings = settings
         self.loop = engine.own_loop()
+        self.resolve = resolve or self.loop.getaddrinfo
         self.clock = self.manager.core.clock
         self.own = self.manager.core.properties.identifier.bytes_le
         self.guard = guard or Guard(self.manager, SecurityFiles(None))

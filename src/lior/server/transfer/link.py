@@ -238,7 +238,7 @@ class Link:
         with suppress(ValueError):
             return [Hop(str(ip_address(self.host)), self.port)]
         try:
-            found = await self._hub.loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            found = await self._hub.resolve(self.host, self.port, type=socket.SOCK_STREAM)
         except OSError as error:
             self._record(ConnectionStatus.DNS_FAILURE, error=error.errno or 0)
             for departure in self.departures.values():
