@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -14,7 +13,7 @@ import pytest
 from tests.interop.conftest import Target, new_queue
 from tests.interop.daemon import Daemon, eventually
 from tests.interop.second_packets import INFINITE, INTERNAL, UserMessage
-from tests.interop.second_peer import Identity, Listener, Session
+from tests.interop.second_peer import PATIENCE, Identity, Listener, Session
 from tests.interop.test_sending import to
 
 ARRIVED_OVER_HTTP = 1 << 25  # UserHeader.Flags.AH
@@ -24,10 +23,10 @@ REPORT = 0x0001  # MessageClass
 def overheard(session: Session) -> list[bytes]:
     """Every packet that comes over the session from now on, as it came."""
     packets: list[bytes] = []
-    read: Callable[..., bytes] = session.read
+    read = session.read
 
-    def noted(*arguments: float) -> bytes:
-        packets.append(read(*arguments))
+    def noted(timeout: float = PATIENCE) -> bytes:
+        packets.append(read(timeout))
         return packets[-1]
 
     session.read = noted  # type: ignore[method-assign]

@@ -39,6 +39,7 @@ class Sender:
 
     def queue(self) -> OutgoingQueue:
         (queue,) = self.host.manager.core.outgoing.values()
+        assert isinstance(queue, OutgoingQueue)
         return queue
 
     def tried(self) -> list[tuple[ConnectionStatus, tuple[str, ...]]]:
