@@ -157,6 +157,22 @@ def test_a_queue_manager_that_was_met_is_found_by_its_guid(server: Daemon, me: I
     eventually(lambda: not server.outgoing(str(UUID(bytes_le=me.guid)).upper()))
 
 
+@pytest.mark.spec("QB-199", "QB-104")
+def test_a_session_from_the_right_address_with_another_queue_manager_is_not_for_its_messages(
+    server: Daemon, me: Identity
+) -> None:
+    """Several may share an address: a name by GUID means one of them."""
+    with me.open(server.address):
+        pass
+    server.qm.send(rf"PRIVATE={UUID(bytes_le=me.guid)}\00000005", b"for one of two")
+    with Identity(me.address, os.urandom(16)).open(server.address) as other:
+        other.nothing(0.6)
+    with me.open(server.address) as session:
+        assert session.message().body == b"for one of two"
+        session.acknowledge()
+        eventually(lambda: not server.outgoing(str(UUID(bytes_le=me.guid)).upper()))
+
+
 @pytest.mark.spec("QB-216")
 def test_a_queue_manager_that_nobody_knows_cannot_be_written_to(server: Daemon) -> None:
     with pytest.raises(lior.LiorError):

@@ -115,6 +115,11 @@ class MessageHistory:
             group = self._shared = self._append(now, None)
         self._add(group, keys)
 
+    def forget(self, keys: Sequence[bytes]) -> None:
+        """Express messages that were lost with the change of others that failed: they come again."""
+        for key in keys:
+            self._by_key.pop(key, None)
+
     def _append(self, now: float, row: int | None) -> Group:
         self._number += 1
         group = Group(self._number, now, row)

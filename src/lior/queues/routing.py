@@ -121,6 +121,12 @@ class Routing:
             )
         return hop
 
+    def is_routed(self, name: SingleName) -> bool:
+        """A route says where its messages go: to another queue manager, perhaps, that hands them on."""
+        if isinstance(name, DirectName):
+            return self._core.peers.route(name.host) is not None
+        return isinstance(name, (PrivateName, MachineName)) and self._core.peers.is_configured(name.guid)
+
     def is_on_the_way(self, name: SingleName) -> bool:
         """Whether messages of others to this destination go through us (QB-155): a host with a route, a queue manager
         that is known. Anybody may ask us, so not every host that there is."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("lior.transfer")
 
 WRITE_HIGH: Final = 1 << 20  # bytes that the socket may lag behind before the pump pauses
+MOST_UNREAD: Final = 16 << 20  # bytes that wait for a peer that only sends: then it is one that does not read
+MOST_CONTROL: Final = 1024  # order acknowledgements that wait for a slot; one that gives way is asked for again
 CLOSING: Final = 5.0  # seconds for the last bytes of a connection that ends
 
 
@@ -57,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._timer_at = 0.0
         self._writable = True
         self._closed = False
-        self._control: deque[bytes] = deque()  # order acknowledgements that wait for a slot of the window
+        self._control: deque[bytes] = deque(maxlen=MOST_CONTROL)  # order acknowledgements that wait for a slot of the window
 
     @property
     def is_open(self) -> bool:
@@ -148,6 +150,8 @@ class Connection(asyncio.Protocol):
             data = out[0] if len(out) == 1 else b"".join(out)
             self.bytes_sent += len(data)
             self._transport.write(data)
+            if not self._writable and self._transport.get_write_buffer_size() > MOST_UNREAD + len(data):
+                self._finish("the peer does not read")
 
     def write(self, data: list[bytes]) -> None:
         self._write(data)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
-from lior.errors import LiorError
+from lior.errors import BadConfiguration, LiorError
 from lior.names.grammar import folded_host
 from lior.protocols.binary.session import Session
 from lior.queues.change import Change
@@ -81,6 +81,8 @@ class Transfer:
         history.capacity, history.maximum_age = settings.session.id_history_size, settings.session.id_history_age
         self.peers = self.manager.core.peers
         self.peers.configure(settings.routes)
+        for hop in settings.routes.values():
+            split_host(hop, settings.peer_port)
         self.manager.tracing.configure({UUID(guid): name for guid, name in settings.trace_queues.items()})
         self.packets = Packets(self)
         self.departures = Departures(self)
@@ -90,6 +92,7 @@ class Transfer:
         self.links: dict[tuple[str, int], Link] = {}
         self.connections: set[Connection] = set()
         self.refusals: Counter[str] = Counter()
+        self.dialing = 0  # attempts to connect under way
         self._past = Totals()  # of the connections that ended
         self.addresses: list[str] = []
         self._servers: list[asyncio.Server] = []
@@ -267,7 +270,7 @@ class Transfer:
             connection.link.established(connection)
             return
         for link in self.links.values():
-            if link.connection is None and link.host == connection.address and link.has_work:
+            if link.connection is None and link.host == connection.address and link.has_work and link.suits(connection):
                 link.adopt(connection)
                 return
 
@@ -289,9 +292,11 @@ class Transfer:
             connection.link.lost(connection, tokens)
 
     def leads_to(self, queue: OutgoingQueue, connection: Connection) -> bool:
-        """Whether the other end of the session is where the queue's messages were sent, as far as that is known."""
+        """Whether the other end of the session is where the queue's messages were sent, as far as that is known. Behind
+        a router it is not: the destination may answer over another way than they took."""
         link = self._by_queue.get(queue.queue_id)
-        return link is None or link.remote in (b"", connection.session.remote)
+        return link is None or link.remote in (b"", connection.session.remote) \
+            or self.manager.routing.is_routed(queue.destination)
 
     def ordered(self, queue: OutgoingQueue) -> None:
         """An order acknowledgement made progress in the queue's stream."""
@@ -309,11 +314,12 @@ class Transfer:
             if self._half_open[connection.address] <= 0:
                 del self._half_open[connection.address]
 
-    def open_connection(self, addresses: Iterable[str]) -> Connection | None:
+    def open_connection(self, link: Link, addresses: Iterable[str]) -> Connection | None:
         """An open session with one of these addresses that no link uses yet."""
         wanted = set(addresses)
         for connection in self.connections:
-            if connection.is_open and connection.link is None and connection.address in wanted:
+            if connection.is_open and connection.link is None and connection.address in wanted \
+                    and link.suits(connection):
                 return connection
         return None
 
@@ -351,12 +357,18 @@ class Transfer:
         ]
 
 
+def port_of(number: str, text: str) -> int:
+    if not (number.isascii() and number.isdigit() and 0 < int(number) < 0x10000):
+        raise BadConfiguration(f"{number!r} is no port", where=f"[routes] {text}", remedy="write host or host:port")
+    return int(number)
+
+
 def split_host(text: str, port: int) -> tuple[str, int]:
     """host, host:port, [v6]:port or v6 alone."""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
-        return folded_host(host), int(rest[1:]) if rest.startswith(":") else port
+        return folded_host(host), port_of(rest[1:], text) if rest.startswith(":") else port
     if text.count(":") == 1:
         host, _, number = text.partition(":")
-        return folded_host(host), int(number)
+        return folded_host(host), port_of(number, text)
     return folded_host(text), port

@@ -66,6 +66,7 @@ class Incoming:
         self._hub = hub
         self._manager = hub.manager
         self._targets: dict[tuple[PacketName, bytes], Target] = {}
+        self._express: dict[bytes, None] = {}  # keys of the express messages of the chunk
         self.accepted = 0
         self.duplicates = 0
         self.refused: dict[int, int] = {}  # by message class
@@ -78,6 +79,7 @@ class Incoming:
         change = Change()
         stored = 0
         keys: dict[bytes, None] = {}  # of recoverable messages: remembered on disk with them
+        self._express.clear()
         now = self._hub.clock.wall()
         full = False
         for user_message in messages:
@@ -91,6 +93,11 @@ class Incoming:
             stored += user_message.user.flags >> DM_SHIFT & 1
         if keys:
             self._manager.message_history.record(change, list(keys), now)
+        if self._express:
+            express = list(self._express)
+            self._manager.message_history.record_volatile(express, now)
+            if change.operations:  # if they cannot be stored, the express messages between them are lost, too
+                change.otherwise(self._manager.message_history.forget, express)
         if stored and not full:
             change.ordered = True  # what has nothing to store must not overtake what has
             change.then(connection.stored, stored)
@@ -112,7 +119,7 @@ class Incoming:
         key = b""
         if user_message.transaction is None:
             key = key_of(user_message)
-            if key in keys or self._is_duplicate(key, now):
+            if key in keys or key in self._express or self._is_duplicate(key, now):
                 self.duplicates += 1
                 return
         target = self._target(user_message)
@@ -127,7 +134,7 @@ class Incoming:
         if user_message.user.flags >> DM_SHIFT & 1:  # only now: one that was not stored comes again (QB-154)
             keys[key] = None
         else:
-            self._manager.message_history.record_volatile((key,), now)
+            self._express[key] = None
 
     def _is_duplicate(self, key: bytes, now: float) -> bool:
         history = self._manager.message_history

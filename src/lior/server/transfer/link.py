@@ -27,6 +27,11 @@ S = OutgoingState
 IDLE_STATES: Final = frozenset({S.INACTIVE, S.WAITING, S.NEED_VALIDATION, S.CONNECTED, S.DISCONNECTED, S.DISCONNECTING})
 
 
+# Whoever sends us messages can have us answer to any address there is: so many attempts at a time go to places where
+# no session ever was (QB-214). What was reached before does not wait for them.
+MOST_DIALING: Final = 128
+
+
 class Hop(NamedTuple):
     """An address to connect to, and how management shows it."""
 
@@ -78,6 +83,12 @@ class Link:
         if isinstance(name, PrivateName | MachineName) and not self._hub.peers.is_configured(name.guid):
             return name.guid
         return None  # a direct name, or a route: whoever is there
+
+    def suits(self, connection: Connection) -> bool:
+        """Whether a session that the other side opened is with the one whom the names here mean: several queue managers
+        may share an address."""
+        expected = self.expected
+        return expected is None or expected.bytes_le == connection.session.remote
 
     @property
     def is_open(self) -> bool:
@@ -199,10 +210,14 @@ class Link:
     def _connect(self) -> None:
         if self._dialing is None and self._retry is None and self.connection is None and self.has_work \
                 and self._hub.may_connect:
+            if not self.remote and self._hub.dialing >= MOST_DIALING:
+                self._try_later()
+                return
             self._dialing = self._hub.loop.create_task(self._dial())
 
     async def _dial(self) -> None:
         """[MS-MQQB] 3.1.5.2: resolve, ask, connect, shake hands."""
+        self._hub.dialing += 1
         try:
             await self._dial_once()
         except asyncio.CancelledError:
@@ -212,6 +227,7 @@ class Link:
             self._record(ConnectionStatus.UNKNOWN_FAILURE)
         finally:
             self._dialing = None
+            self._hub.dialing -= 1
         if not self.is_open:
             self._try_later()
 
@@ -223,7 +239,7 @@ class Link:
             self._hops = await self._resolve()
             if not self._hops:
                 return
-        known = self._hub.open_connection(hop.address for hop in self._hops)
+        known = self._hub.open_connection(self, (hop.address for hop in self._hops))
         if known is not None:
             self.adopt(known)
             return
