@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._timer_at = 0.0
         self._writable = True
         self._closed = False
-        self._control: deque[bytes] = deque(maxlen=MOST_CONTROL)  # order acknowledgements that wait for a slot of the window
+        self._control: deque[bytes] = deque(maxlen=MOST_CONTROL)  # order acknowledgements without a slot yet
 
     @property
     def is_open(self) -> bool:
