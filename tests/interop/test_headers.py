@@ -195,6 +195,24 @@ def test_an_outgoing_queue_says_how_it_stands(server: Daemon, me: Identity, list
     assert state() != "ONHOLD"
 
 
+@pytest.mark.spec("QB-104", "QB-206")
+def test_an_outgoing_queue_that_joins_an_open_session_shows_it(
+    server: Daemon, me: Identity, listener: Listener
+) -> None:
+    server.qm.send(to(me, "first"), b"x")
+    with listener.accept() as session:
+        session.message()
+        server.qm.send(to(me, "second"), b"y")
+        assert session.message().body == b"y"
+        queues = [queue for queue in server.qm.outgoing() if me.address in queue["name"]]
+        assert len(queues) == 2
+        for queue in queues:
+            assert (queue["next_hops"], queue["state"].upper()) == ([f"IP={me.address}"], "CONNECTED")
+            assert queue["history"][-1]["status"] == "READY"
+        session.acknowledge()
+    eventually(lambda: not server.outgoing(me.address))
+
+
 @pytest.mark.spec("QB-216", "QB-002")
 @pytest.mark.parametrize(
     "name", [f"PUBLIC={UUID(int=7)}", f"DL={UUID(int=7)}", r"DIRECT=IPX:00000012:00aa00bb\q", r"DIRECT=SPX:1:2\q"]

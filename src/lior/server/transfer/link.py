@@ -66,6 +66,8 @@ class Link:
         if departure is None:
             departure = self.departures[queue.queue_id] = Departure(self._hub, queue, self)
             self._show(queue, S.CONNECTED if self.is_open else S.WAITING)
+            if self.connection is not None and self.is_open:  # it shares what is there
+                self._ready(queue, self.connection)
         return departure
 
     def drop(self, queue: OutgoingQueue) -> None:
@@ -190,9 +192,8 @@ class Link:
         self.connection = connection
         self.remote = connection.session.remote
         connection.link = self
-        self._record(ConnectionStatus.READY, (connection.address,))
         for departure in self.departures.values():
-            departure.queue.next_hops = (str(Hop(connection.address, self.port)),)
+            self._ready(departure.queue, connection)
             self._show(departure.queue, S.CONNECTED)
         self.wake()
 
@@ -288,9 +289,8 @@ class Link:
         """Our own handshake is complete (3.1.5.4.2)."""
         self.connection = connection
         self.remote = connection.session.remote
-        self._record(ConnectionStatus.READY, (connection.address,))
         for departure in self.departures.values():
-            departure.queue.next_hops = (str(Hop(connection.address, self.port)),)
+            self._ready(departure.queue, connection)
             self._show(departure.queue, S.CONNECTED)
         self.wake()
 
@@ -334,6 +334,11 @@ class Link:
         entry = ConnectionHistoryEntry(status, self._hub.clock.wall(), error, addresses)
         for departure in self.departures.values():
             departure.queue.record_connection(entry)
+
+    def _ready(self, queue: OutgoingQueue, connection: Connection) -> None:
+        queue.next_hops = (str(Hop(connection.address, self.port)),)
+        queue.record_connection(
+            ConnectionHistoryEntry(ConnectionStatus.READY, self._hub.clock.wall(), 0, (connection.address,)))
 
     def _show(self, queue: OutgoingQueue, state: OutgoingState) -> None:
         """A pause and a lock outlast whatever the network does (QB-104)."""
