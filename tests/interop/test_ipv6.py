@@ -57,7 +57,8 @@ def test_messages_and_order_acknowledgements_go_over_ipv6(server: Daemon, name: 
 @pytest.mark.spec("QB-130", "QB-034")
 def test_a_message_leaves_over_ipv6(tmp_path: Path) -> None:
     me, port = Identity(HERE, os.urandom(16)), free_port()
-    with Daemon(tmp_path / "data", settings={"binary.peer_port": port}).prepare() as server, me.listen(port) as listener:
+    settings = {"binary.peer_port": port}
+    with Daemon(tmp_path / "data", settings=settings).prepare() as server, me.listen(port) as listener:
         server.qm.send(r"DIRECT=TCP:[::1]\private$\inbox", b"six")
         with listener.accept() as session:
             message = session.message()

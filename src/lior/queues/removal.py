@@ -40,8 +40,12 @@ HELD: Final = (Change, Transaction, TwoPhaseRead)  # who may own a lock besides 
 DELIBERATE = frozenset({MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED})
 
 
-# What the destination keeps of others' messages; QB-174 adds the full queue
-DESTINATION_KEEPS = frozenset({MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_EXCEED_QUOTA})
+# What the destination keeps of others' messages: QB-174 has the full queue, and the rest would vanish, for their sender
+# learns nothing more of what has arrived. Not what somebody had no right to: he could fill the dead-letter queue.
+DESTINATION_KEEPS = frozenset({
+    MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_EXCEED_QUOTA, MessageClass.NACK_REACH_QUEUE_TIMEOUT,
+    MessageClass.NACK_BAD_DST_Q, MessageClass.NACK_NOT_TRANSACTIONAL_MSG, MessageClass.NACK_HOP_COUNT_EXCEEDED,
+})  # fmt: skip
 
 
 class Removal:
@@ -204,9 +208,9 @@ class Removal:
             journal.properties = journal.properties.changed(quota=quota)
         self._sending.stage_copy(change, journal, message, failed=0)
 
-    def dead_letter(self, change: Change, queue: Queue, message: Message, reason: int) -> None:
+    def dead_letter(self, change: Change, queue: Queue | None, message: Message, reason: int) -> None:
         """Negative source journaling (DM-043, DM-132). Only the source queue manager keeps a message of a
-        transaction; the destination keeps one outside a transaction when it was not received in time."""
+        transaction; the destination keeps one outside a transaction for the reasons above."""
         transactional = message.transaction is not None
         source = self._core.is_source(message)
         arrived = not isinstance(queue, OutgoingQueue)
@@ -235,11 +239,15 @@ class Removal:
         """A message whose time to be received was over when it came: the normal expiry path."""
         self.refuse(change, queue, message, MessageClass.NACK_RECEIVE_TIMEOUT)
 
-    def refuse(self, change: Change, queue: Queue | None, message: Message, reason: MessageClass) -> None:
+    def refuse(
+        self, change: Change, queue: Queue | None, message: Message, reason: MessageClass, *, keep: bool = True
+    ) -> None:
         """A message that never gets into the queue, or that there is no queue for, with all that follows from it. The
         sender of a transactional one always hears of it, for it waits with what comes after."""
         if queue is None:
             self._sending.stage_acknowledgement(change, message, reason)
+            if keep and message.negative_journaling_requested:
+                self.dead_letter(change, None, message, reason)
         else:
             self._follow(change, queue, message, reason)
         if message.transaction is not None and (queue is None or not wants_final_acknowledgement(message)):

@@ -52,13 +52,14 @@ class NotStored(LiorError):
 
 
 class Target:
-    """Where a destination leads: a queue here, a name elsewhere, or nowhere."""
+    """Where a destination leads: a queue here, a name elsewhere, or nowhere; `ours` if that would be here."""
 
-    __slots__ = ("elsewhere", "queue")
+    __slots__ = ("elsewhere", "ours", "queue")
 
-    def __init__(self, queue: Queue | None = None, elsewhere: SingleName | None = None) -> None:
+    def __init__(self, queue: Queue | None = None, elsewhere: SingleName | None = None, *, ours: bool = False) -> None:
         self.queue = queue
         self.elsewhere = elsewhere
+        self.ours = ours
 
 
 class Incoming:
@@ -128,7 +129,7 @@ class Incoming:
         elif target.elsewhere is not None:
             self._pass_on(change, user_message, target.elsewhere)
         else:
-            self._nowhere(change, connection, user_message)
+            self._nowhere(change, connection, user_message, ours=target.ours)
         if not key:
             return
         if user_message.user.flags >> DM_SHIFT & 1:  # only now: one that was not stored comes again (QB-154)
@@ -218,22 +219,24 @@ class Incoming:
             checked.settle(message)
         return checked.refused
 
-    def _refuse(self, change: Change, queue: Queue | None, message: Message, reason: int) -> None:
+    def _refuse(
+        self, change: Change, queue: Queue | None, message: Message, reason: int, *, keep: bool = True
+    ) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
         log.info("message refused", extra={"fields": {
             "message": str(message.identifier), "queue": message.destination_queue,
             "class": MessageClass(reason).name}})
-        self._manager.removal.refuse(change, queue, message, MessageClass(reason))
+        self._manager.removal.refuse(change, queue, message, MessageClass(reason), keep=keep)
 
     # Elsewhere, nowhere
 
-    def _nowhere(self, change: Change, connection: Connection, user_message: UserMessage) -> None:
+    def _nowhere(self, change: Change, connection: Connection, user_message: UserMessage, *, ours: bool) -> None:
         """No such queue (QB-156). There is no stream to keep a position in: each message is acknowledged as it comes,
-        so that its sender goes on (QB-151)."""
+        so that its sender goes on (QB-151). Dead letters for others are not our business."""
         message = self._message(user_message)
         if message.transaction is not None:
             self._hub.order_acks.rejected(change, message, connection)
-        self._refuse(change, None, message, NACK.NACK_BAD_DST_Q)
+        self._refuse(change, None, message, NACK.NACK_BAD_DST_Q, keep=ours)
 
     def _pass_on(self, change: Change, user_message: UserMessage, name: SingleName) -> None:
         """For somebody else: into the outgoing queue that leads there (QB-155, QB-159, QB-170)."""
@@ -269,7 +272,7 @@ class Incoming:
             return Target(elsewhere=name) if self._manager.routing.is_on_the_way(name) else Target()
         queue = self._manager.routing.find(name)
         if queue is None or isinstance(queue, OutgoingQueue) or not _takes_remote(queue, name):
-            return Target()
+            return Target(ours=True)
         return Target(queue)
 
     def _name(self, user_message: UserMessage) -> SingleName | None:
