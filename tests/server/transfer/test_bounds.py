@@ -15,10 +15,10 @@ import pytest
 from lior.errors import BadConfiguration
 from lior.protocols.binary.settings import SessionSettings
 from lior.queues.ports import PutMessage
-from lior.server.transfer import Transfer, TransferSettings, connection
+from lior.server.transfer import Transfer, TransferSettings, connection, hub
 from lior.server.transfer.link import MOST_DIALING
 from tests.interop.second_packets import direct
-from tests.interop.second_peer import Gone, Identity
+from tests.interop.second_peer import Gone, Identity, Session
 from tests.server.engines import LONG, Running, looped, no_room, running
 from tests.server.transfer.fleet import QUEUE, fleet, free_port, fresh_address, start_host, until
 
@@ -100,6 +100,41 @@ async def test_what_waits_for_a_peer_that_does_not_read_is_bounded(tmp_path: Pat
                 await asyncio.sleep(0)
         assert unread.why_closed == "the peer does not read"
         assert not host.transfer.connections
+
+
+@pytest.mark.spec("QB-214", "QB-128")
+@looped
+async def test_packets_that_never_end_have_a_bound_together_and_the_slowest_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "MOST_UNFINISHED", 5_000_000)
+    async with served(tmp_path) as host:
+
+        def begin() -> Session:
+            session = host.peer().open("127.0.0.1", port=host.port)
+            session.write(session.identity.message(WORK, bytes(1_000_000), delivery=1).encode()[:-100])
+            return session
+
+        def finish(session: Session) -> None:
+            session.sent = session.recoverable_sent = 1
+            session.write(bytes(100))
+            session.until_persisted()
+
+        sessions = []
+        for count in range(1, 5):
+            sessions.append(await asyncio.to_thread(begin))
+            await until(lambda: host.transfer.unfinished >= count * 999_000, "the begun packet")  # noqa: B023
+        await asyncio.to_thread(finish, sessions[2])
+        await until(lambda: host.transfer.unfinished < 3_100_000, "the end of one packet")
+        for _ in range(3):
+            sessions.append(await asyncio.to_thread(begin))
+        assert await asyncio.to_thread(sessions[0].until_closed) == []  # it was the first, and never finished
+        assert host.transfer.unfinished <= 5_000_000
+        await asyncio.to_thread(finish, sessions[-1])
+        assert await host.count() == 2
+        for session in sessions:
+            session.close()
+        await until(lambda: host.transfer.unfinished == 0, "nothing left of them")
 
 
 @pytest.mark.spec("QB-214")

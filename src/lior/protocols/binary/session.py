@@ -108,6 +108,11 @@ class Session:
         return self._receiving.unstored
 
     @property
+    def unfinished(self) -> int:
+        """Bytes that wait for the rest of their packet."""
+        return self._framer.pending
+
+    @property
     def deadline(self) -> float | None:
         """When `tick` has something to do next; None when never."""
         if self.state is _CLOSED:

@@ -51,6 +51,8 @@ class Connection(asyncio.Protocol):
         self.bytes_received = 0
         self.bytes_sent = 0
         self.since = 0.0
+        self.unfinished = 0  # bytes of a packet of which the rest did not come yet
+        self.unfinished_since = 0.0
         self.half_open = False  # counted among the handshakes under way
         self._hub = hub
         self._loop = hub.loop
@@ -89,8 +91,18 @@ class Connection(asyncio.Protocol):
         if self._closed:
             return
         self.bytes_received += len(data)
-        self._apply(self.session.receive(data, self._loop.time()))
+        now = self._loop.time()
+        self._apply(self.session.receive(data, now))
         self._arm()
+        unfinished = 0 if self._closed else self.session.unfinished
+        if unfinished < self.unfinished or not self.unfinished:  # a packet was completed
+            self.unfinished_since = now
+        if unfinished != self.unfinished:
+            self._count_unfinished(unfinished)
+
+    def _count_unfinished(self, size: int) -> None:
+        change, self.unfinished = size - self.unfinished, size
+        self._hub.hold(change)
 
     def eof_received(self) -> bool:
         return False
@@ -242,6 +254,7 @@ class Connection(asyncio.Protocol):
         self.unanswered = self.session.state in (SessionState.WAITING_ECR, SessionState.WAITING_EC)
         tokens = self.session.close(why)
         self._control.clear()
+        self._count_unfinished(0)
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:

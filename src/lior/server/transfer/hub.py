@@ -43,6 +43,8 @@ log = logging.getLogger("lior.transfer")
 STOPPING: Final = "the queue manager stops"
 OFFLINE: Final = "the queue manager is offline"
 
+MOST_UNFINISHED: Final = 256 << 20  # bytes
+
 Resolver = Callable[..., Awaitable[Sequence[tuple[Any, ...]]]]  # as getaddrinfo of a loop
 
 
@@ -92,6 +94,7 @@ class Transfer:
         self.links: dict[tuple[str, int], Link] = {}
         self.connections: set[Connection] = set()
         self.refusals: Counter[str] = Counter()
+        self.unfinished = 0  # bytes of packets of all connections of which the rest did not come yet
         self.dialing = 0  # attempts to connect under way
         self._past = Totals()  # of the connections that ended
         self.addresses: list[str] = []
@@ -322,6 +325,16 @@ class Transfer:
                     and link.suits(connection):
                 return connection
         return None
+
+    def hold(self, change: int) -> None:
+        """Begun packets of all connections together have a bound (QB-214). Whoever leaves one unfinished for longest
+        has to begin again: large packets that come in go before those that do not."""
+        self.unfinished += change
+        if change > 0 and self.unfinished > MOST_UNFINISHED:
+            slowest = min((c for c in self.connections if c.unfinished), key=lambda c: c.unfinished_since, default=None)
+            if slowest is not None:
+                self.refusals["memory"] += 1
+                slowest.close("too many packets are unfinished, and this one for longest")
 
     def session_with(self, queue_manager: bytes) -> Connection | None:
         """Any open session with a queue manager, for what is not kept in a queue."""
