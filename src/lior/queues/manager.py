@@ -181,6 +181,14 @@ class QueueManager:
         """On the monotonic clock: when a waiting read times out."""
         return self.core.waits.deadline()
 
+    def forget_idle(self, queues: Iterable[OutgoingQueue]) -> list[OutgoingQueue]:
+        """Those of the outgoing queues that had nothing left, which are gone now."""
+        change = Change()
+        gone = [q for q in queues if not self.outgoing_streams.unconfirmed(q) and self.moving.forget_idle(change, q)]
+        if change.operations:
+            self.core.submit(change)
+        return gone
+
     def next_expiry(self) -> float | None:
         """On the wall clock: when a message expires."""
         return self.core.expiries.next()

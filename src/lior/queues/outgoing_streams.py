@@ -329,6 +329,10 @@ class OutgoingStreams:
 
     # Management
 
+    def unconfirmed(self, queue: OutgoingQueue) -> int:
+        """Messages of the queue that were delivered and wait for their final acknowledgement."""
+        return self._awaiting.count(queue)
+
     def refresh(self, queue: OutgoingQueue) -> None:
         """What management shows of the stream (QB-149, QB-176)."""
         stream, info = queue.stream, queue.transfer_info

@@ -189,6 +189,36 @@ async def test_places_that_were_never_reached_do_not_take_every_attempt_to_conne
             await asyncio.wait_for(here.stop(), LONG)
 
 
+@pytest.mark.spec("QB-214", "QB-148")
+@looped
+async def test_a_destination_that_is_done_with_costs_nothing_for_good() -> None:
+    """Not while it is paused, or something waits for it, or one of its messages has no final acknowledgement."""
+    async with fleet(2, cleanup=0.3) as (here, there):
+        outgoing = here.manager.core.outgoing
+
+        async def send(name: str, body: bytes, *, transactional: bool = True, **properties: Any) -> None:
+            async with await here.qm.open_queue(name, "send") as queue:
+                await queue.send(body, transactional=transactional, **properties)
+
+        for number in range(20):
+            await there.qm.create_queue(rf".\private$\q{number}", transactional=True)
+            await send(there.name(rf".\private$\q{number}"), b"first", dead_letter=number == 19)
+        await send(there.name(QUEUE), b"x", transactional=False)
+        await until(lambda: here.waiting() == 0, "acknowledgements")
+        await here.qm.pause(there.name(QUEUE))
+        await send(rf"DIRECT=TCP:{fresh_address()}\private$\q", b"waits")
+        await until(lambda: len(outgoing) <= 3, "an end of the queues that are done with")
+        assert {queue.destination.queue for queue in outgoing.values()} == {"q19", "orders", "q"}
+        async with await there.qm.open_queue(r".\private$\q19") as queue:
+            await queue.receive(timeout=LONG)
+        await here.qm.resume(there.name(QUEUE))
+        await until(lambda: len(outgoing) == 1, "an end of the others")
+        assert len(here.transfer.links) == 1
+        await send(there.name(r".\private$\q3"), b"second")  # in another stream
+        async with await there.qm.open_queue(r".\private$\q3") as queue:
+            assert [(await queue.receive(timeout=LONG)).body for _ in range(2)] == [b"first", b"second"]
+
+
 @pytest.mark.parametrize("hop", ["host:", "host:x", "host:0", "host:65536", "[::1]:x", "host:+5"])
 @looped
 async def test_a_route_to_no_port_is_refused_at_the_start(hop: str) -> None:

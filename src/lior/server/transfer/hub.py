@@ -102,6 +102,8 @@ class Transfer:
         self._by_queue: dict[int, Link] = {}
         self._half_open: Counter[str] = Counter()
         self._stopping = False
+        self._idle: set[int] = set()  # outgoing queues that had nothing to do when we looked last
+        self._sweeping: asyncio.TimerHandle | None = None
 
     # Life
 
@@ -114,6 +116,7 @@ class Transfer:
         await self.pinger.start()
         for queue in self.manager.dispatchable():
             self._wake(queue)
+        self._sweep()
 
     async def _listen(self, address: str) -> None:
         listening = tcp_socket(address, self.settings.port, "binary.port")
@@ -125,6 +128,8 @@ class Transfer:
     async def stop(self) -> None:
         """[MS-MQQB] 3.1.4.2: no packet announces it. What is locked for a peer is given back."""
         self._stopping = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         for server in self._servers:
             server.close()
         self.pinger.stop()
@@ -206,6 +211,25 @@ class Transfer:
         """A receiver without room slows its senders down instead of closing on each of them (QB-096)."""
         for connection in list(self.connections):
             connection.advertise(1 if throttled else self.settings.session.window_size)
+
+    def _sweep(self) -> None:
+        """Destinations cost nothing for good: a queue that had nothing to send from one look to the next, and is not
+        connected, is forgotten."""
+        idle = {queue.queue_id: queue for queue in self.manager.core.outgoing.values()
+                if not queue.message_count and not self._is_connected(queue)}
+        for queue in self.manager.forget_idle(queue for number, queue in idle.items() if number in self._idle):
+            del idle[queue.queue_id]
+            link = self._by_queue.pop(queue.queue_id, None)
+            if link is not None:
+                link.drop(queue)
+                if link.is_unused:
+                    del self.links[link.host, link.port]
+        self._idle = set(idle)
+        self._sweeping = self.loop.call_later(self.settings.session.cleanup, self._sweep)
+
+    def _is_connected(self, queue: OutgoingQueue) -> bool:
+        link = self._by_queue.get(queue.queue_id)
+        return link is not None and link.connection is not None
 
     # Connections
 

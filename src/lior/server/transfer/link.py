@@ -76,6 +76,10 @@ class Link:
             departure.stop()
 
     @property
+    def is_unused(self) -> bool:
+        return not self.departures and self.connection is None and self._dialing is None and self._retry is None
+
+    @property
     def expected(self) -> UUID | None:
         """Whom the names of all queues here mean; None for direct names, which mean whoever is at that address."""
         meant = {self._meant(departure.queue.destination) for departure in self.departures.values()}
