@@ -27,8 +27,8 @@ from tests.interop.daemon import Daemon, eventually, free_address
 
 QUEUES = ("first", "second")
 TIMERS = {
-    "binary.retry": 0.1, "binary.cleanup": 1.0, "binary.order_ack": 0.1, "binary.resend_short": 0.5, "binary.resend_medium": 1.0,
-    "binary.resend_long": 1.0, "binary.resend_final": 1.0, "binary.initialisation": 2.0,
+    "binary.retry": 0.1, "binary.cleanup": 1.0, "binary.order_ack": 0.1, "binary.initialisation": 2.0,
+    "binary.resend_short": 0.5, "binary.resend_medium": 1.0, "binary.resend_long": 1.0, "binary.resend_final": 1.0,
     "binary.direct_ack_wait_multiplier": 0.1, "binary.ack_wait_multiplier": 0.1, "binary.connect_timeout": 2.0,
 }  # fmt: skip
 NETWORK = Faults(split=0.3, delay=0.001, stall=0.02, hold=0.05, hold_seconds=0.3)
