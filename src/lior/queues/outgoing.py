@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from struct import Struct
@@ -199,6 +199,12 @@ class OutgoingQueue(Queue):
         super().delete(position)
         if self.stream is not None:
             self.stream.forget(position)
+
+    def delete_all(self, positions: Sequence[Position]) -> None:
+        super().delete_all(positions)
+        if self.stream is not None:
+            for position in positions:
+                self.stream.forget(position)
 
     @property
     def is_http(self) -> bool:

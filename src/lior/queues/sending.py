@@ -56,7 +56,7 @@ class Sending:
     def __init__(self, core: Core, routing: Routing) -> None:
         self._core = core
         self._routing = routing
-        self._outcomes = self._inserted, self._insert_failed  # of an insert; made once, and not for every message
+        self._outcomes = self._inserted, self.insert_failed  # of an insert; made once, and not for every message
         self.offer: Callable[[Position], bool] = _nobody  # set by Reading: wake who waits
         self.expire: Callable[[Change, Queue, Message], None] = _forget  # set by Removal
         self.stage_in_stream: Callable[[Change, OutgoingQueue, Message], None] = _forget  # set by OutgoingStreams
@@ -319,7 +319,7 @@ class Sending:
             self._core.fates.arrived(position)
         self.make_available(position)
 
-    def _insert_failed(self, position: Position) -> None:
+    def insert_failed(self, position: Position) -> None:
         position.queue.staged_inserts -= 1
         self._core.staged_bytes -= position.size
         self.release(position)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -129,6 +129,18 @@ class Recorder:
         self._at = at + _SIZE
         if self._resting or self._at == _BUFFER:
             self._plan()
+
+    def arrived_all(self, positions: Sequence[Position]) -> None:
+        for position in positions:
+            self.arrived(position)
+
+    def removed_all(self, positions: Sequence[Position], reason: int) -> None:
+        for position in positions:
+            self.removed(position, reason)
+
+    def handed_all(self, positions: Sequence[Position], hop: str) -> None:
+        for position in positions:
+            self.handed(position, hop)
 
     def handed(self, position: Position, hop: str) -> None:
         self._about(Fate.HANDED, position.queue, position.lookup_id, 0, position.message, hop)

@@ -4,7 +4,7 @@ The session knows no socket, queue or disk. Who owns it writes the bytes of Send
 `stored` when that is durable, and calls `tick` at `deadline`. Calls on a closed session do nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -181,6 +181,18 @@ class Session:
             header = self._receiving.header(sending.sent, sending.recoverable_sent, now)
             return with_session_header(packet, header)
         return packet
+
+    def send_all(self, packets: Sequence[bytes], tokens: Sequence[object], recoverable: Sequence[bool],
+                 now: float) -> list[bytes]:
+        """As `send` for each, one after the other; `window` has to be as much at least."""
+        if len(packets) > self._sending.window:
+            raise InvalidParameter("the window is too small", where="session", remedy="wait for an acknowledgement")
+        out: list[bytes] = []
+        if packets:
+            out.append(self.send(packets[0], tokens[0], recoverable[0], now))  # it may carry an acknowledgement
+            out += packets[1:]
+            self._sending.send_all(tokens[1:], recoverable[1:])
+        return out
 
     def stored(self, count: int, now: float) -> list[Effect]:
         """The oldest `count` recoverable messages are durably settled: stored, rejected, or found to be duplicates."""

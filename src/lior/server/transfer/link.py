@@ -104,28 +104,46 @@ class Link:
             self._connect()
             return
         out: list[bytes] = []
-        session, now = connection.session, self._hub.loop.time()
-        fates = self._hub.manager.core.fates
+        session, batches = connection.session, self._hub.manager.batches
         blocked: set[int] = set()
         while connection.can_send:
             departure = self._next(blocked)
             if departure is None:
                 break
-            position = self._hub.manager.outgoing_streams.lock_next(departure.queue, self)
-            if position is None:  # its head has to wait for acknowledgements, or cannot be read
+            # Of several queues each sends one: whose head is most urgent may be another one then.
+            most = session.window if len(self.departures) == 1 else 1
+            positions = batches.lock(departure.queue, self, most)
+            if not positions:  # its head has to wait for acknowledgements, or cannot be read
                 blocked.add(departure.queue.queue_id)
                 continue
-            packet = self._packet(departure, position)
-            if packet:
-                recoverable = position.message.delivery_guarantee != 0
-                out.append(session.send(packet, position, recoverable, now))
-                if fates is not None:
-                    fates.handed(position, connection.address)
-                if position.message.tracing_requested:
-                    self._report(position, connection.address)
+            out += self._send(connection, departure, positions)
         if out:
             connection.messages_sent += len(out)
             connection.write(out)
+
+    def _send(self, connection: Connection, departure: Departure, positions: list[Position]) -> list[bytes]:
+        """The bytes of these messages, which are locked; of those that can be sent."""
+        packets: list[bytes] = []
+        sent: list[Position] = []
+        for position in positions:
+            packet = self._packet(position)
+            if packet:
+                packets.append(packet)
+                sent.append(position)
+        departures, fates = self._hub.departures, self._hub.manager.core.fates
+        ours = [position for position in sent if position.message.transaction is not None
+                and departures.in_stream(position)]
+        if ours:
+            departures.in_flight.update([position.lookup_id for position in ours])
+            departure.sent(ours)
+        recoverable = [position.message.delivery_guarantee != 0 for position in sent]
+        out = connection.session.send_all(packets, sent, recoverable, self._hub.loop.time())
+        if fates is not None:
+            fates.handed_all(sent, connection.address)
+        for position in sent:
+            if position.message.tracing_requested:
+                self._report(position, connection.address)
+        return out
 
     def _next(self, blocked: set[int]) -> Departure | None:
         """The queue whose head is most urgent; equals take turns (QB-206)."""
@@ -143,18 +161,13 @@ class Link:
                 best, urgency = departure, value
         return best
 
-    def _packet(self, departure: Departure, position: Position) -> bytes:
+    def _packet(self, position: Position) -> bytes:
         """The locked message as a packet; nothing if it can never be sent."""
-        hub = self._hub
         try:
-            packet = hub.packets.of(position, self.connection)
+            return self._hub.packets.of(position, self.connection)
         except LiorError as error:
             self._refuse(position, error)
             return b""
-        if hub.departures.in_stream(position):
-            hub.departures.in_flight.add(position.lookup_id)
-            departure.sent(position)
-        return packet
 
     def _report(self, position: Position, next_hop: str) -> None:
         """3.1.7.1.7: who asked to be told of each step is told."""
