@@ -68,7 +68,8 @@ class Session:
     An acceptor may be told to `refuse` whoever asks (QB-011)."""
 
     __slots__ = ("_ack_heard", "_ack_wait", "_active", "_framer", "_initiator", "_own", "_pinged", "_plain",
-                 "_receiving", "_refuse", "_sending", "_settings", "_started", "_timers", "direct", "reason", "remote", "state")
+                 "_receiving", "_refuse", "_sending", "_settings", "_started", "_timers", "direct", "reason",
+                 "remote", "state")
 
     def __init__(self, settings: SessionSettings, *, own: bytes, initiator: bool, remote: bytes | None = None,
                  pinged: bool = False, refuse: bool = False, now: float) -> None:
@@ -344,6 +345,8 @@ class Session:
 
     def _internal_packet(self, packet: bytes, call: _Call) -> bool:
         """A packet that is no message, or one that came too early; False when it has ended the session."""
+        if self.state is _OPEN and len(packet) == SessionAck.SIZE and packet.startswith(SESSION_ACK_HEAD):
+            return self._acknowledged(SessionHeader.decode(packet, len(SESSION_ACK_HEAD)), call)  # as nearly all are
         packet_type = packet[_PACKET_TYPE_AT] & PT_MASK if packet[2] & IN else 0
         handler = _HANDLERS.get((self.state, packet_type))
         if handler is not None:
@@ -417,8 +420,13 @@ class Session:
         call.effects.append(Opened(self.remote))
 
     def _acknowledgement(self, packet: bytes, call: _Call) -> None:
-        if problem := self._session_header(SessionAck.decode(packet).session, call):
+        self._acknowledged(SessionAck.decode(packet).session, call)
+
+    def _acknowledged(self, header: SessionHeader, call: _Call) -> bool:
+        problem = self._session_header(header, call)
+        if problem:
             self._end(call, problem, malformed=True)
+        return not problem
 
 
 _PACKET_NAMES: Final = {SESSION_ACK: "SessionAck", ESTABLISH_CONNECTION: "EstablishConnection",

@@ -65,6 +65,7 @@ class Link:
 
     def drop(self, queue: OutgoingQueue) -> None:
         departure = self.departures.pop(queue.queue_id, None)
+        queue.awaited = False
         if departure is not None:
             departure.stop()
 
@@ -92,9 +93,13 @@ class Link:
         if not self._pump_planned:
             self._pump_planned = True
             self._hub.loop.call_soon(self._pump_now)
+            for departure in self.departures.values():
+                departure.queue.awaited = True
 
     def _pump_now(self) -> None:
         self._pump_planned = False
+        for departure in self.departures.values():
+            departure.queue.awaited = False
         self.pump()
 
     def pump(self) -> None:
