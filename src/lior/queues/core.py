@@ -131,7 +131,8 @@ class Core:
 
     def is_source(self, message: Message) -> bool:
         """The message was sent here first, and not taken over from another queue manager."""
-        return message.source_queue_manager == self.properties.identifier
+        source, own = message.source_queue_manager, self.properties.identifier
+        return source is own or source == own
 
     def handle(self) -> int:
         """Unique on the queue manager for its lifetime: a stale handle never meets a new object."""

@@ -17,6 +17,7 @@ from lior.names import FormatName, LocalNames, MultipleName, PathName, SingleNam
 from lior.queues.access import Access
 from lior.queues.administration import Administration
 from lior.queues.awaiting import Awaiting
+from lior.queues.batches import Batches
 from lior.queues.change import Change, Nobody, Reply
 from lior.queues.core import Clock, Core
 from lior.queues.definition import QueueManagerProperties, QueueProperties
@@ -84,6 +85,7 @@ class QueueManager:
         self.machine = Machine(self.core, self.access)
         self.outgoing_streams = OutgoingStreams(self.core, self.sending, self.removal, Awaiting(self.core))
         self.incoming_streams = IncomingStreams(self.core, self.removal)
+        self.batches = Batches(self.core, self.sending, self.removal, self.outgoing_streams)
         self.message_history = MessageHistory()
         self.tracing = Tracing(self.sending)
 

@@ -34,6 +34,13 @@ class DeleteMessage(NamedTuple):
     lookup_id: int
 
 
+class DeleteMessages(NamedTuple):
+    """Many of one queue."""
+
+    queue_id: int
+    lookup_ids: Sequence[int]
+
+
 class MoveMessage(NamedTuple):
     """Give the message another queue or lookup id; content and arrival time stay unless given."""
 
@@ -91,7 +98,16 @@ class ExpectState(NamedTuple):
 
 
 Operation = (
-    PutMessage | DeleteMessage | MoveMessage | SetCounts | PutQueue | DeleteQueue | PutState | DeleteState | ExpectState
+    PutMessage
+    | DeleteMessage
+    | DeleteMessages
+    | MoveMessage
+    | SetCounts
+    | PutQueue
+    | DeleteQueue
+    | PutState
+    | DeleteState
+    | ExpectState
 )
 
 

@@ -83,6 +83,7 @@ class Position:
         move_count: int = 0,
         last_move_time: float = 0.0,
         state: State = State.STAGED,
+        size: int = 0,
     ) -> None:
         self.queue = queue
         self.lookup_id = lookup_id
@@ -91,7 +92,7 @@ class Position:
         self.state = state
         self.stored = stored  # the store has it, or will when its change commits
         self.expires = expires
-        self.size = message.size
+        self.size = size or message.size
         self.abort_count = abort_count
         self.move_count = move_count
         self.last_move_time = last_move_time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -201,6 +201,16 @@ class Queue:
         self.positions[position.lookup_id] = position
         self.unavailable += 1
 
+    def lock_first(self, positions: Sequence[Position], owner: object) -> None:
+        """As `lock`, for the first messages of the order, which are in memory."""
+        for position in positions:
+            position.lock(owner)
+            if position.cached:
+                self.cache.used -= position.size
+                position.cached = False
+        self.available.discard_head(len(positions))
+        self.unavailable += len(positions)
+
     def unlocked(self, position: Position) -> None:
         """The position left the locked states; its owner let go."""
         self.unavailable -= 1
@@ -216,12 +226,33 @@ class Queue:
         elif not self._keep(position):
             self.positions.pop(position.lookup_id, None)
 
+    def publish_all(self, positions: Sequence[Position]) -> None:
+        """As `publish`, for new positions in their order."""
+        self.available.extend([position.lookup_id for position in positions])
+        for position in positions:
+            if not position.stored:
+                self.positions[position.lookup_id] = position
+            elif not self._keep(position):
+                self.positions.pop(position.lookup_id, None)
+
     def delete(self, position: Position) -> None:
         """[MS-MQDMPR] 3.1.7.2.1: bytes are counted off here and nowhere else."""
         position.step(Step.DELETE)
         self.unlocked(position)
         self.positions.pop(position.lookup_id, None)
         self.total_bytes -= position.size
+
+    def delete_all(self, positions: Sequence[Position]) -> None:
+        """As `delete` for each."""
+        held = self.positions
+        for position in positions:
+            position.step(Step.DELETE)
+            position.owner = None
+            self.total_bytes -= position.size
+            held.pop(position.lookup_id, None)
+            if self.peekable and position.lookup_id in self.peekable:
+                self.peekable.remove(position.lookup_id)
+        self.unavailable -= len(positions)
 
     # Seeking
 
