@@ -21,8 +21,9 @@ BODY: Final = "body"
 EXTENSION: Final = "extension"
 
 _TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_VALUE: Final = r"[!#$%&'*+\-.^_`|~/0-9A-Za-z]+"  # machines write type=text/xml without quotes
 _MEDIA_TYPE: Final = re.compile(rf"\s*({_TOKEN}/{_TOKEN})\s*")
-_PARAMETER: Final = re.compile(rf';\s*({_TOKEN})\s*=\s*(?:({_TOKEN})|"((?:[^"\\]|\\.)*)")\s*')
+_PARAMETER: Final = re.compile(rf';\s*({_TOKEN})\s*=\s*(?:({_VALUE})|"((?:[^"\\]|\\.)*)")\s*')
 _LENGTH: Final = re.compile(rb"[0-9]{1,10}")
 _CRLF: Final = b"\r\n"
 
