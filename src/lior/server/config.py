@@ -99,6 +99,20 @@ class SrmpSection:
 
 
 @dataclass(frozen=True, slots=True)
+class MulticastSection:
+    """Messages to and from multicast addresses, over PGM ([MC-MQSRM] 2.1.2). The raw socket that it needs is opened
+    when a queue with a multicast address is there or a message to one is sent."""
+
+    interface: str = setting("", "This computer's address on the network of the groups; empty: the first IPv4 address "
+                             "of `server.bind`.")  # fmt: skip
+    ttl: int = setting(16, "How many routers a packet passes.", 1, 255)
+    rate: int = setting(70_000, "Octets a second that are sent to a group at the most.", 1500)
+    window: float = setting(300.0, "How long what was sent can be repaired.", 1)
+    mtu: int = setting(1500, "Longest IP packet.", 576, 65535)
+    session_cleanup: float = setting(300.0, "After so long without a message a session ends.", 0.001)
+
+
+@dataclass(frozen=True, slots=True)
 class AdminSection:
     """The admin API: JSON over HTTP, for the command line, programs and monitoring."""
 
@@ -145,6 +159,7 @@ class Settings:
     binary: BinarySection = field(default_factory=BinarySection)
     ping: PingSection = field(default_factory=PingSection)
     srmp: SrmpSection = field(default_factory=SrmpSection)
+    multicast: MulticastSection = field(default_factory=MulticastSection)
     admin: AdminSection = field(default_factory=AdminSection)
     record: RecordSection = field(default_factory=RecordSection)
     log: LogSection = field(default_factory=LogSection)

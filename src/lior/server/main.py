@@ -21,7 +21,7 @@ from lior.server.lag import LoopLag
 from lior.server.listening import is_loopback
 from lior.server.local import open_local
 from lior.server.metrics import Figures, exposition
-from lior.server.network import network, soap
+from lior.server.network import multicast, network, soap
 from lior.server.notify import Notifier
 from lior.server.srmp import Srmp
 from lior.server.transfer import Transfer
@@ -105,6 +105,9 @@ class Server:
         srmp = soap(backend.engine, self._settings)
         parts.push_async_callback(srmp.stop)
         await srmp.start()
+        groups = multicast(backend.engine, self._settings, srmp)
+        parts.push_async_callback(groups.stop)
+        await groups.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
         self._watch(parts, admin, transfer)
         await admin.start()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from lior.protocols.multicast.settings import PgmSettings
 from lior.protocols.srmp.redirection import Redirection, Redirections
 from lior.server.config import Routes, Settings
 from lior.server.engine import Engine
+from lior.server.multicast import Multicast, MulticastSettings
 from lior.server.srmp import Srmp, SrmpSettings
 from lior.server.transfer import Transfer, TransferSettings
 from lior.server.transfer.settings import PING_PORT
@@ -70,3 +72,11 @@ def soap(engine: Engine, settings: Settings) -> Srmp:
 
 def _redirections(table: Routes, exempt: tuple[str, ...] = ()) -> Redirections:
     return Redirections((Redirection(source, target) for source, target in table.items()), exempt)
+
+
+def multicast(engine: Engine, settings: Settings, srmp: Srmp) -> Multicast:
+    """SRMP over PGM; what arrives takes the way of what arrives over HTTP."""
+    given = settings.multicast
+    pgm = PgmSettings(rate=given.rate, window=given.window, mtu=given.mtu)
+    told = MulticastSettings(given.interface, settings.server.bind, given.ttl, given.session_cleanup, pgm)
+    return Multicast(engine, told, srmp.incoming)

@@ -90,6 +90,44 @@ class Incoming:
             self.outcomes["failed"] += 1
             return NO_ROOM
 
+    def take_multicast(self, apdu: bytes, address: str) -> None:
+        """A message that came to a group: a copy for each queue that listens to it. Nobody is answered."""
+        head, _, body = apdu.partition(b"\r\n\r\n")
+        kind = next((line.partition(b":")[2].strip() for line in head.split(b"\r\n")
+                     if line[:13].lower() == b"content-type:"), b"")
+        request = Request(head + b"\r\n\r\n", kind.decode("latin-1"), body, address)
+        try:
+            entity = parse_entity(request.content_type, body)
+            envelope = read_envelope(entity.envelope, self._limits)
+        except Malformed as error:
+            self._refused(request, error.what)
+            return
+        if kind_of(envelope) is not Kind.USER or envelope.stream is not None \
+                or envelope.to.casefold() != f"msmq:multicast={address}":
+            self._dropped("unknown type", request, envelope)
+            return
+        received = Received(request, entity, envelope, Kind.USER)
+        self._store_copies(received, [
+            queue for queue in self._manager.core.queues.values()
+            if queue.properties.multicast_address == address and not queue.deleted
+        ])  # fmt: skip
+
+    def _store_copies(self, received: Received, queues: list[Queue]) -> None:
+        """Duplicates are told once for all copies (SR-172)."""
+        now, change = self._now, Change()
+        message = to_message(received.envelope, received.entity, b"", now)
+        key = self._key(message)
+        if key and self._manager.message_history.seen(key, now):
+            self.outcomes["duplicate"] += 1
+            return
+        for queue in queues:
+            self.outcomes["accepted"] += self._insert(change, received, queue, message.copy()) is EnqueueStatus.OK
+        if key and message.is_recoverable:
+            self._manager.message_history.record(change, (key,), now)
+        elif key:
+            self._manager.message_history.record_volatile((key,), now)
+        self._manager.core.submit(change)
+
     # Where to
 
     def _route(self, received: Received) -> int | asyncio.Future[int]:
