@@ -74,14 +74,19 @@ class IncomingStreams:
         for key, info in self._core.incoming.items():
             info.tracking = Tracking(key, state.state[INCOMING, key], _place(info))
 
-    def position(self, queue: Queue | None, message: Message) -> IncomingTransactionalTransferInfo:
+    def position(
+        self, queue: Queue | None, message: Message, sender: UUID | None = None
+    ) -> IncomingTransactionalTransferInfo:
         """Where the stream of this message stands; without a queue, of one to nowhere. Each destination format name
-        is a stream of its own, since each has its own outgoing queue at the sender (QB-098)."""
+        is a stream of its own, since each has its own outgoing queue at the sender (QB-098). `sender` is the queue
+        manager that the stream says it is of, where it says so."""
         queue_id = NOWHERE if queue is None else queue.queue_id
-        known = (queue_id, message.source_queue_manager, message.destination_queue)
+        if sender is None:
+            sender = message.source_queue_manager
+        known = (queue_id, sender, message.destination_queue)
         info = self._known.get(known)
         if info is None:
-            info = IncomingTransactionalTransferInfo(message.destination_queue, message.source_queue_manager)
+            info = IncomingTransactionalTransferInfo(message.destination_queue, sender)
             info = self._core.incoming.get(info.key(queue_id), info)
             if len(self._known) >= _KNOWN:
                 self._known.clear()

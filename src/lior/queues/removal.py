@@ -194,9 +194,12 @@ class Removal:
     ) -> None:
         """[MS-MQQB] 3.1.7.17, to the order queue that the stream's acknowledgements go to. It tells nobody what he
         did not know, so insecure or not does not matter."""
-        ack = None
-        if not message.failure_reason and not self._core.is_source(message):
-            ack = final_acknowledgement(message, reason)
+        if message.failure_reason or self._core.is_source(message):
+            return
+        if message.soap is not None and message.soap.envelope:  # by SRMP: a final stream receipt
+            self._sending.stage_final_receipt(change, message, reason)
+            return
+        ack = final_acknowledgement(message, reason)
         if ack is not None:
             self._sending.stamp_own(change, ack)
             self._sending.stage_own(change, self.order_queue_of(queue, message), ack, limited=limited)

@@ -62,6 +62,8 @@ class Sending:
         self.stage_in_stream: Callable[[Change, OutgoingQueue, Message], None] = _forget  # set by OutgoingStreams
         # Set by the server: the level that the signature of a message to this format name proves, in a transaction
         # or not. Without a server nothing can be verified, and who embeds the queues answers for what is claimed.
+        self.stage_receipt: Callable[[Change, Message, int], None] = _no_receipt  # set by SRMP, both
+        self.stage_final_receipt: Callable[[Change, Message, int], None] = _no_receipt
         self.authenticate: Callable[[Message, str, bool], int] = _believed
 
     # The application's send
@@ -365,8 +367,12 @@ class Sending:
     # Messages of the queue manager's own
 
     def stage_acknowledgement(self, change: Change, message: Message, message_class: MessageClass) -> None:
-        """[MS-MQQB] 3.1.7.15, as part of the change that it speaks of."""
+        """[MS-MQQB] 3.1.7.15, as part of the change that it speaks of. A message that came by SRMP is answered by
+        receipts, at the addresses that its envelope names."""
         core = self._core
+        if message.soap is not None and message.soap.envelope:
+            self.stage_receipt(change, message, message_class)
+            return
         ack = acknowledgement(message, message_class, insecure=core.properties.send_insecure_nacks)
         if ack is None:
             return
@@ -421,6 +427,10 @@ class Sending:
 
 def _believed(message: Message, destination: str, transactional: bool) -> int:
     return message.security.authentication_level if message.security is not None else 0
+
+
+def _no_receipt(change: Change, message: Message, message_class: int) -> None:
+    pass
 
 
 def _nobody(position: Position) -> bool:

@@ -21,8 +21,9 @@ from lior.server.lag import LoopLag
 from lior.server.listening import is_loopback
 from lior.server.local import open_local
 from lior.server.metrics import Figures, exposition
-from lior.server.network import network
+from lior.server.network import multicast, network, soap
 from lior.server.notify import Notifier
+from lior.server.srmp import Srmp
 from lior.server.transfer import Transfer
 
 log = logging.getLogger("lior.server")
@@ -101,17 +102,25 @@ class Server:
         admin.connections = transfer.figures
         parts.push_async_callback(transfer.stop)
         await transfer.start()
+        srmp = soap(backend.engine, self._settings)
+        parts.push_async_callback(srmp.stop)
+        await srmp.start()
+        groups = multicast(backend.engine, self._settings, srmp)
+        parts.push_async_callback(groups.stop)
+        await groups.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
         self._watch(parts, admin, transfer)
         await admin.start()
-        return self._addresses(admin, transfer)
+        return self._addresses(admin, transfer, srmp)
 
-    def _addresses(self, admin: AdminService, transfer: Transfer) -> dict[str, Any]:
+    def _addresses(self, admin: AdminService, transfer: Transfer, srmp: Srmp) -> dict[str, Any]:
         found: dict[str, Any] = {"pid": os.getpid(), "socket": str(admin.socket_path)}
         if admin.url:
             found["admin"] = admin.url
         if transfer.addresses:
             found["binary"] = ",".join(transfer.addresses)
+        if srmp.addresses:
+            found["srmp"] = ",".join(srmp.addresses)
         return found
 
     def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer) -> None:

@@ -222,6 +222,7 @@ _SOAP = _Layout(MessageSoap, [
     (2, "compound_message", _BYTES),
     (3, "body", _TEXT),
     (4, "header", _TEXT),
+    (5, "receipts_to", _TEXT),
 ])
 
 _MESSAGE = _Layout(Message, [

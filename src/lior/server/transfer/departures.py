@@ -28,7 +28,7 @@ class Departure:
         self.queue = queue
         self.link = link
         self.unordered: dict[int, Position] = {}  # transactional, sent, not order-acknowledged; by lookup id
-        self.ladder = ResendLadder(hub.settings.session)
+        self.ladder = ResendLadder(hub.settings.session.resend_table)
         self.bytes = 0  # of those: they are kept in memory
         self._hub = hub
         self._timer: asyncio.TimerHandle | None = None
