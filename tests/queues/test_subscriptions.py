@@ -1,6 +1,7 @@
 """Claims: out of sight, pinned, in order, and safe over crashes; who has lost the subscription is fenced off."""
 
 import random
+from typing import Any
 from uuid import UUID
 
 import pytest
