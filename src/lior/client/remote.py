@@ -136,6 +136,16 @@ class RemoteBackend:
         arguments = {"handle": handle.number, "message": message, "transaction": self._transaction(transaction)}
         return handle.live().call("send", arguments, _identifier)
 
+    async def send_alone(self, handle: Held, message: Message) -> ObjectId:
+        identifier = await self.begin()
+        try:
+            sent = await self.send(handle, message, identifier)
+        except BaseException:
+            await self.abort(identifier)
+            raise
+        await self.commit(identifier)
+        return sent
+
     def receive(
         self, handle: Held, timeout_ms: int, cursor: Held | None = None, transaction: UUID | None = None
     ) -> Awaitable[Message]:

@@ -112,15 +112,21 @@ class Batches:
 
     # Departures
 
-    def lock(self, queue: OutgoingQueue, owner: object, most: int) -> list[Position]:
-        """The next messages to send, in order and locked for `owner`; none while there is none, or it has to wait."""
+    def lock(
+        self, queue: OutgoingQueue, owner: object, most: int, *, any_priority: bool = True
+    ) -> list[Position]:
+        """The next messages to send, in order and locked for `owner`; none while there is none, or it has to wait.
+        Unless of `any_priority`, those that are as urgent as the first."""
         stream, now = queue.stream, self._core.clock.wall()
         found: list[Position] = []
         size = 0
         if most > 1 and queue.may_transmit:
             known = queue.positions
             several = stream is not None and len(stream.counts) > 1
-            for lookup_id in queue.available.head(most):
+            head = queue.available.head(most)
+            if not any_priority and head and head[0] >> 56 != head[-1] >> 56:
+                head = [lookup_id for lookup_id in head if lookup_id >> 56 == head[0] >> 56]
+            for lookup_id in head:
                 position = known.get(lookup_id)
                 if position is None or (position.expires and position.expires <= now) or size > MOST_BYTES:
                     break

@@ -7,6 +7,8 @@ was not: the position would claim messages that nobody has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -98,6 +100,23 @@ class IncomingStreams:
             last = info.last_sequence_number
             return transaction.sequence_number > last >= transaction.previous_sequence_number
         return sequence_id > info.sequence_id and transaction.previous_sequence_number == 0
+
+    def accepts_all(self, info: IncomingTransactionalTransferInfo, messages: Sequence[Message]) -> bool:
+        """Each is the next when those before it are taken."""
+        first = messages[0].transaction
+        if first is None or not self.accepts(info, first):
+            return False
+        sequence_id, last = first.sequence_identifier, first.sequence_number
+        for message in islice(messages, 1, None):
+            transaction = message.transaction
+            if (
+                transaction is None
+                or transaction.sequence_identifier != sequence_id
+                or not transaction.sequence_number > last >= transaction.previous_sequence_number
+            ):
+                return False
+            last = transaction.sequence_number
+        return True
 
     def reject(self, info: IncomingTransactionalTransferInfo) -> None:
         """A message that is not the next one is dropped, and counted."""

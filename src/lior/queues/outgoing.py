@@ -188,6 +188,7 @@ class OutgoingQueue(Queue):
         self.state = state or OutgoingState.INACTIVE
         self._after_lock = OutgoingState.WAITING
         self.follow_hardened_security(hardened)
+        self.awaited = False  # whoever sends looks at it anyway: no need to be told of each message
         self.stream: OutgoingStream | None = None  # of messages that are sent exactly once, if there are any
 
     def lock(self, position: Position, owner: object) -> None:

@@ -253,9 +253,8 @@ class OutgoingStreams:
             known = position.message.transaction
             if (known.sequence_identifier, known.sequence_number) > (sequence_id, number):
                 break  # a message of this run, perhaps, behind those that nobody has looked at since the start
-            if known.sequence_identifier == sequence_id:
-                if not isinstance(position.owner, HELD):
-                    yield position
+            if known.sequence_identifier == sequence_id and not isinstance(position.owner, HELD):
+                yield position
         for position in self._unread(stream):
             transaction = position.message.transaction
             if transaction is None or not stream.owns(position.message):

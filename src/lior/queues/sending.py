@@ -14,7 +14,7 @@ from lior.errors import (
     MessageNotAuthenticated,
     TransactionUsage,
 )
-from lior.message import INFINITE, Message, MessageClass, ObjectId
+from lior.message import INFINITE, Message, MessageClass, MessageTransaction, ObjectId
 from lior.names import QueueSuffix, SingleName
 from lior.queues.acknowledgements import acknowledgement, wants_acknowledgement
 from lior.queues.change import Change, Reply
@@ -79,11 +79,32 @@ class Sending:
             self._send_to_all(descriptor, message, transaction, reply)
             return
         queue = descriptor.require(SEND_ACCESS, "send")
-        self._check_target(queue, descriptor, message, transaction)
+        self._check_target(queue, descriptor, message, transaction is not None)
         core.require_room(queue, size)
         change = Change()
         self._stamp(change, message)
         self._stage_send(change, queue, descriptor, message, transaction)
+        change.answer(reply, message.identifier)
+        core.traffic.sent += 1
+        core.submit(change)
+
+    def send_alone(
+        self, descriptor: OpenQueueDescriptor, message: Message, place: MessageTransaction, reply: Reply
+    ) -> None:
+        """Send to one queue as all that there is to a transaction, which is committed with it: one answer, when the
+        message is in its queue."""
+        core = self._core
+        core.require_service()
+        size = check_message(message)
+        queue = descriptor.require(SEND_ACCESS, "send")
+        self._check_target(queue, descriptor, message, True)
+        core.require_room(queue, size)
+        change = Change()
+        self._stamp(change, message)
+        self._address(queue, descriptor, message, True)
+        message.priority, message.delivery_guarantee = 0, 1
+        message.transaction = place
+        self.stage_arrival(change, queue, message)
         change.answer(reply, message.identifier)
         core.traffic.sent += 1
         core.submit(change)
@@ -96,7 +117,7 @@ class Sending:
         targets = [(child.require(SEND_ACCESS, "send"), child) for child in descriptor.children]
         message.destination_multi_queue = descriptor.text
         for queue, child in targets:
-            self._check_target(queue, child, message, transaction)
+            self._check_target(queue, child, message, transaction is not None)
         self._require_room_in_all([queue for queue, _ in targets], message.size)
         change = Change()
         self._stamp(change, message)
@@ -134,32 +155,35 @@ class Sending:
         message: Message,
         transaction: Transaction | None,
     ) -> None:
-        message.destination_queue = descriptor.text
-        security = message.security
-        if security is not None and not isinstance(queue, OutgoingQueue):
-            level = self.authenticate(message, descriptor.text, transaction is not None)
-            if level != security.authentication_level:  # what a reader sees is proven, never claimed
-                message.security = replace(security, authentication_level=level)
+        self._address(queue, descriptor, message, transaction is not None)
         if transaction is not None:
             self.enlist(transaction, queue, message)
         else:
             self.stage_arrival(change, queue, message)
 
+    def _address(self, queue: Queue, target: OpenQueueDescriptor, message: Message, transactional: bool) -> None:
+        message.destination_queue = target.text
+        security = message.security
+        if security is not None and not isinstance(queue, OutgoingQueue):
+            level = self.authenticate(message, target.text, transactional)
+            if level != security.authentication_level:  # what a reader sees is proven, never claimed
+                message.security = replace(security, authentication_level=level)
+
     def _check_target(
-        self, queue: Queue, target: OpenQueueDescriptor, message: Message, transaction: Transaction | None
+        self, queue: Queue, target: OpenQueueDescriptor, message: Message, transactional: bool
     ) -> None:
         if isinstance(queue, OutgoingQueue):
             return
         properties = queue.main.properties
-        if properties.takes_plain and transaction is None and message.security is None:
+        if properties.takes_plain and not transactional and message.security is None:
             return
-        if queue.transactional and transaction is None:
+        if queue.transactional and not transactional:
             raise TransactionUsage(
                 "the queue is transactional: it takes messages only inside a transaction",
                 where=target.text,
                 remedy="send within a transaction",
             )
-        if transaction is not None and not queue.transactional:
+        if transactional and not queue.transactional:
             raise TransactionUsage(
                 "the queue is not transactional: it takes no messages of a transaction",
                 where=target.text,
@@ -167,7 +191,7 @@ class Sending:
             )
         security = message.security
         if properties.authentication and (
-            security is None or not self.authenticate(message, target.text, transaction is not None)
+            security is None or not self.authenticate(message, target.text, transactional)
         ):
             raise MessageNotAuthenticated(
                 "the queue takes signed messages only", where=target.text, remedy="sign the message"
@@ -333,7 +357,7 @@ class Sending:
         if queue.waiters:
             self.offer(position)
         if isinstance(queue, OutgoingQueue):
-            if self._core.listeners:
+            if not queue.awaited and self._core.listeners:
                 self._core.emit(MessageAwaitsTransfer(queue))
         elif self._core.message_listeners:
             self._core.emit_message(MessageAvailable(queue, position.lookup_id))

@@ -25,6 +25,7 @@ DISK_CHECK: Final = 0.25  # seconds between looks at the free space, while chang
 LONGEST_SLEEP: Final = 30.0  # seconds: wall clocks are set and computers sleep, so look again
 TIDY_BYTES: Final = 4 << 20  # after so much committed by the loop the thread looks whether the log is due
 MOST_CHANGES: Final = 4096  # that wait for their commit; who sends more waits in line
+MOST_AT_ONCE: Final = 64  # calls of one turn that are answered in it
 MOST_BYTES: Final = 32 << 20  # of messages that wait for their commit, likewise
 
 
@@ -79,6 +80,7 @@ class Engine:
         self._quiet: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._finished = False
+        self._at_once = 0  # answers in this turn that nothing had to be waited for
         self.at_end: list[Callable[[], None]] = []  # called before the store is closed
         manager.core.wake = self._wake
         manager.core.on_many = self._look_at_the_crowd
@@ -408,6 +410,22 @@ class Engine:
             future.set_exception(error)
         return future
 
+    def in_turn(self, answered: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """For an answer that was there at once: who asks again and again would never let the loop go on, and nothing
+        of what he sends would leave before he is done. After a number of them in one turn, the next come with the
+        next turn."""
+        self._at_once += 1
+        if self._at_once == 1:
+            self._loop.call_soon(self._next_turn)
+        elif self._at_once > MOST_AT_ONCE:
+            later = self._loop.create_future()
+            self._loop.call_soon(_pass_on, answered, later)
+            return later
+        return answered
+
+    def _next_turn(self) -> None:
+        self._at_once = 0
+
     @property
     def commit_seconds(self) -> float:
         """What a commit takes lately."""
@@ -431,6 +449,11 @@ def _parts(changes: list[Change]) -> Iterator[list[Change]]:
         size += added
     if part:
         yield part
+
+
+def _pass_on(answered: asyncio.Future[Any], later: asyncio.Future[Any]) -> None:
+    if not later.done():
+        later.set_result(answered.result())
 
 
 def _nothing() -> int:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lior.transfer")
 
+SHARE: Final = 16  # messages of one queue in a row, while others have some that are as urgent
+
 S = OutgoingState
 IDLE_STATES: Final = frozenset({S.INACTIVE, S.WAITING, S.NEED_VALIDATION, S.CONNECTED, S.DISCONNECTED, S.DISCONNECTING})
 
@@ -65,6 +67,7 @@ class Link:
 
     def drop(self, queue: OutgoingQueue) -> None:
         departure = self.departures.pop(queue.queue_id, None)
+        queue.awaited = False
         if departure is not None:
             departure.stop()
 
@@ -92,9 +95,13 @@ class Link:
         if not self._pump_planned:
             self._pump_planned = True
             self._hub.loop.call_soon(self._pump_now)
+            for departure in self.departures.values():
+                departure.queue.awaited = True
 
     def _pump_now(self) -> None:
         self._pump_planned = False
+        for departure in self.departures.values():
+            departure.queue.awaited = False
         self.pump()
 
     def pump(self) -> None:
@@ -107,12 +114,11 @@ class Link:
         session, batches = connection.session, self._hub.manager.batches
         blocked: set[int] = set()
         while connection.can_send:
-            departure = self._next(blocked)
+            departure, alone = self._next(blocked)
             if departure is None:
                 break
-            # Of several queues each sends one: whose head is most urgent may be another one then.
-            most = session.window if len(self.departures) == 1 else 1
-            positions = batches.lock(departure.queue, self, most)
+            most = session.window if alone else min(session.window, SHARE)
+            positions = batches.lock(departure.queue, self, most, any_priority=alone)
             if not positions:  # its head has to wait for acknowledgements, or cannot be read
                 blocked.add(departure.queue.queue_id)
                 continue
@@ -145,10 +151,10 @@ class Link:
                 self._report(position, connection.address)
         return out
 
-    def _next(self, blocked: set[int]) -> Departure | None:
-        """The queue whose head is most urgent; equals take turns (QB-206)."""
+    def _next(self, blocked: set[int]) -> tuple[Departure | None, bool]:
+        """The queue whose head is most urgent; equals take turns (QB-206). And whether it is the only one."""
         best: Departure | None = None
-        urgency = -1 << 20
+        urgency, found = -1 << 20, 0
         departures = list(self.departures.values()) if len(self.departures) > 1 else self.departures.values()
         self._turn += 1
         for at, departure in enumerate(departures):
@@ -156,10 +162,11 @@ class Link:
             priority = queue.head_priority()
             if priority is None or not queue.may_transmit or queue.queue_id in blocked or departure.is_full:
                 continue
+            found += 1
             value = (priority + queue.properties.base_priority) * 4096 + (at + self._turn) % len(self.departures)
             if value > urgency:
                 best, urgency = departure, value
-        return best
+        return best, found == 1
 
     def _packet(self, position: Position) -> bytes:
         """The locked message as a packet; nothing if it can never be sent."""
