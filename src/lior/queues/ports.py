@@ -160,6 +160,10 @@ class Store(Protocol):
         """Up to `limit` committed messages with lookup ids above `after_lookup_id`, in order."""
         ...
 
+    def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:
+        """Lookup ids from `first` to `last` of committed messages, with their sizes, in order."""
+        ...
+
     def snapshot(self, path: str) -> None:
         """Write a consistent copy of the whole store to `path` while it is in use."""
         ...

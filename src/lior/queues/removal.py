@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Final
 
-from lior.errors import LiorError
+from lior.errors import LiorError, MessagesClaimed
 from lior.message import Message, MessageClass
 from lior.names import QueueSuffix
 from lior.queues.acknowledgements import (
@@ -300,6 +300,7 @@ class Removal:
     def purge(self, queue: Queue, reply: Reply) -> None:
         """[MS-MQDMPR] 3.1.7.1.7: available messages go now, locked ones when their lock ends. Messages of
         open transactions are not in the queue yet and stay with them."""
+        require_unclaimed(queue, "purged")
         held = [position for position in queue.locked_positions() if position.state is State.LOCKED]
         self._purge_some(queue, held, iter(list(queue.available)), reply)
 
@@ -352,6 +353,13 @@ class Removal:
         self.take(change, position)
         change.otherwise(self.put_back, position)
         self._stage_held(change, position, MessageClass.ACK_REACH_QUEUE)
+
+
+def require_unclaimed(queue: Queue, what: str) -> None:
+    """A reader of claims may come back for them: they are pinned."""
+    if queue.claimed:
+        raise MessagesClaimed(f"{len(queue.claimed)} messages are claimed, and the queue cannot be {what}",
+                              where=queue.name, remedy="let the subscription finish, or: lior subscription abandon")
 
 
 def _ignore(queue: Queue) -> None:

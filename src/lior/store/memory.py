@@ -82,6 +82,12 @@ class MemoryStore:
             rows = sorted(item for item in self._messages.get(queue_id, {}).items() if item[0] > after_lookup_id)
         return [_stored(lookup_id, row) for lookup_id, row in rows[:max(limit, 0)]]
 
+    def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:
+        with self._access:
+            self._check()
+            rows = self._messages.get(queue_id, {}).items()
+            return sorted((lookup_id, row.size) for lookup_id, row in rows if first <= lookup_id <= last)
+
     def search(self, wanted: Wanted) -> Iterator[Step]:
         """As SqliteStore's, one queue a step."""
         with self._access:
