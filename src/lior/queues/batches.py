@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import ceil
 from typing import Final
 
 from lior.message import INFINITE, Message, MessageClass
@@ -57,7 +56,7 @@ class Batches:
                 message.time_to_be_received != INFINITE
                 or message.administration_queue
                 or message.positive_journaling_requested
-                or (reach != INFINITE and ceil(message.sent_time + reach) <= now)
+                or (reach != INFINITE and int(message.sent_time) + reach < now)
             ):
                 return False
             size = message.size

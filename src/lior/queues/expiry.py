@@ -105,8 +105,9 @@ def _at_once(message: Message, seconds: int) -> int:
 
 def in_transit_end(message: Message) -> int:
     """The first of the two, while the message waits in an outgoing queue."""
+    reach = time_to_reach_queue_end(message)
     received = message.time_to_be_received
     if received == INFINITE or message.failure_reason:
-        return _end(message, message.time_to_reach_queue)
-    reach = message.time_to_reach_queue
-    return _end(message, min(reach, received))
+        return reach
+    end = _end(message, received)
+    return min(reach, end) if reach else end
