@@ -26,8 +26,6 @@ from lior.queues.removal import HELD, Removal
 from lior.queues.sending import Sending
 
 MOST_BYTES: Final = 1 << 20  # locked at once: a window of large messages is packed in parts
-_STAGED: Final = State.STAGED
-_AVAILABLE: Final = State.AVAILABLE
 _LOCKED: Final = State.LOCKED
 _TRANSFERRED: Final = MessageClass.ACK_REACH_QUEUE
 _put_message: Final[Callable[[tuple[int, int, Message, float, int, int, int, float]], PutMessage]] = partial(
@@ -84,31 +82,8 @@ class Batches:
         queue.uncommitted_bytes += total
         core.staged_bytes += total
         core.count_bytes(queue, total)
-        change.either(self._arrived, self._not_arrived, queue, positions, total)
+        change.either(self._sending.inserted_all, self._sending.insert_failed_all, queue, positions)
         return True
-
-    def _arrived(self, queue: Queue, positions: list[Position], total: int) -> None:
-        core = self._core
-        queue.staged_inserts -= len(positions)
-        queue.uncommitted_bytes -= total
-        queue.total_bytes += total
-        core.staged_bytes -= total
-        core.traffic.arrived += len(positions)
-        core.traffic.arrived_bytes += total
-        for position in positions:
-            assert position.state is _STAGED
-            position.state = _AVAILABLE
-        if core.fates is not None:
-            core.fates.arrived_all(positions)
-        if queue.waiters or core.message_listeners:
-            for position in positions:
-                self._sending.make_available(position)
-        else:
-            queue.publish_all(positions)
-
-    def _not_arrived(self, queue: Queue, positions: list[Position], total: int) -> None:
-        for position in reversed(positions):
-            self._sending.insert_failed(position)
 
     # Departures
 

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from lior.errors import LiorError
-from lior.message import Message, MessageClass, MessageTransaction
+from lior.message import Message, MessageClass
 from lior.queues.awaiting import Awaiting
 from lior.queues.change import Change
 from lior.queues.core import Core
@@ -25,6 +25,7 @@ from lior.queues.ports import DeleteMessage, LoadedState, PutState
 from lior.queues.position import Position
 from lior.queues.removal import HELD, Removal
 from lior.queues.sending import Sending
+from lior.queues.sends import Sends
 from lior.queues.stream import Batch, OutgoingStream
 
 STREAM: Final = "stream"  # the kind under which the store keeps the time stamp of the ids of streams
@@ -77,22 +78,16 @@ class OutgoingStreams:
             self._begin(change, stream)
         if stream.change is not change or stream.batch.sequence_id != stream.sequence_id:
             stream.change, stream.batch = change, Batch(stream.sequence_id)
-            change.either(self._joined, self._decided, stream, stream.batch)
-        known = message.transaction
-        assert known is not None
+            if isinstance(change, Sends):
+                change.join(self._joined, self._decided, stream, stream.batch)
+            else:
+                change.either(self._joined, self._decided, stream, stream.batch)
+        place = message.transaction  # the message's own
+        assert place is not None
         number = stream.last_number + 1
-        message.transaction = MessageTransaction(
-            known.transaction_identifier,
-            stream.sequence_id,
-            number,
-            number - 1,
-            known.index,
-            known.first_in_transaction,
-            known.last_in_transaction,
-            known.final_ack_required,
-            known.connector_queue_manager,
-            known.status_queue,
-        )
+        place.sequence_identifier = stream.sequence_id
+        place.sequence_number = number
+        place.previous_sequence_number = number - 1
         position = self._sending.stage_insert(change, queue, message)
         stream.batch.lookup_ids.append(position.lookup_id)
         stream.last_number = number
@@ -109,8 +104,7 @@ class OutgoingStreams:
 
     def _joined(self, stream: OutgoingStream, batch: Batch) -> None:
         self._decided(stream, batch)
-        for lookup_id in batch.lookup_ids:
-            stream.add(lookup_id, batch.sequence_id)
+        stream.add_all(batch.lookup_ids, batch.sequence_id)
 
     def _decided(self, stream: OutgoingStream, batch: Batch) -> None:
         """Numbers of a change that failed are not used again: the next message names the one before them."""

@@ -83,12 +83,26 @@ class OutgoingStream:
         """Nothing is left of the stream that new messages join: the next one begins another (QB-148)."""
         return not self.staged and self.sequence_id not in self.counts
 
+    def alone(self, batch: Batch, lookup_id: int) -> Batch:
+        """One message of a batch that falls apart; nothing joins it any more."""
+        if self.batch is batch:
+            self.change = None
+        one = Batch(batch.sequence_id)
+        one.lookup_ids.append(lookup_id)
+        return one
+
     def add(self, lookup_id: int, sequence_id: int) -> None:
         self.entries.add(lookup_id)
         if sequence_id in self.counts:
             self.counts[sequence_id] += 1
         else:
             self.counts[sequence_id] = 1
+            self.streams[sequence_id] = self.queue
+
+    def add_all(self, lookup_ids: list[int], sequence_id: int) -> None:
+        if lookup_ids:
+            self.entries.extend(lookup_ids)
+            self.counts[sequence_id] = self.counts.get(sequence_id, 0) + len(lookup_ids)
             self.streams[sequence_id] = self.queue
 
     def learn(self, position: Position) -> None:
