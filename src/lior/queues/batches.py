@@ -16,7 +16,6 @@ from typing import Final
 from lior.message import INFINITE, Message, MessageClass
 from lior.queues.change import Change
 from lior.queues.core import Core
-from lior.queues.events import MessageDeleted
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.outgoing_streams import OutgoingStreams
 from lior.queues.ports import DeleteMessages, PutMessage
@@ -143,20 +142,8 @@ class Batches:
         stored = [position.lookup_id for position in positions if position.stored]
         if stored:
             change.operations.append(DeleteMessages(queue.queue_id, stored))
-        change.then(self._gone, queue, positions)
+        change.then(self._removal.deleted_all, queue, positions, _TRANSFERRED)
 
     def _put_back(self, positions: Sequence[Position]) -> None:
         for position in reversed(positions):
             self._removal.put_back(position)
-
-    def _gone(self, queue: Queue, positions: Sequence[Position]) -> None:
-        core = self._core
-        queue.delete_all(positions)
-        core.count_bytes(queue, -sum([position.size for position in positions]))
-        core.traffic.transferred += len(positions)
-        if core.fates is not None:
-            core.fates.removed_all(positions, _TRANSFERRED)
-        if core.message_listeners:
-            for position in positions:
-                core.emit_message(MessageDeleted(queue, position.message, _TRANSFERRED))
-        self._removal.after_removal(queue)

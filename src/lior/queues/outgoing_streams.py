@@ -21,7 +21,7 @@ from lior.queues.core import Core
 from lior.queues.events import MessageAwaitsTransfer, MessageDeleted, StorageFailed
 from lior.queues.final_acknowledgements import FinalAcknowledgements, Place
 from lior.queues.outgoing import OutgoingQueue, SequenceInfo
-from lior.queues.ports import DeleteMessage, LoadedState, PutState
+from lior.queues.ports import DeleteMessages, LoadedState, PutState
 from lior.queues.position import Position
 from lior.queues.removal import HELD, Removal
 from lior.queues.sending import Sending
@@ -231,7 +231,8 @@ class OutgoingStreams:
                 self.finals.moving.add(position.lookup_id)
             else:
                 gone.append(position)
-                change.operations.append(DeleteMessage(queue.queue_id, position.lookup_id))
+        if gone:
+            change.operations.append(DeleteMessages(queue.queue_id, [position.lookup_id for position in gone]))
         row = self._awaiting.stage(change, queue, sequence_id, waiting) if waiting else 0
         change.either(self._acked, self._not_acked, stream, sequence_id, gone, waiting, row)
         if len(some) == CHUNK:
@@ -279,8 +280,8 @@ class OutgoingStreams:
     def _acked(
         self, stream: OutgoingStream, sequence_id: int, gone: list[Position], waiting: list[Position], row: int
     ) -> None:
-        for position in gone:
-            self._removal.deleted(position, MessageClass.ACK_REACH_QUEUE)
+        if gone:
+            self._removal.deleted_all(stream.queue, gone, MessageClass.ACK_REACH_QUEUE)
         if waiting:
             self._awaiting.arrived(row, stream.queue, sequence_id, waiting)
         for position in waiting:
