@@ -164,8 +164,9 @@ class OutgoingStreams:
             stream.unacked += 1
             self.finals.sent.add(message.identifier.uniquifier, (stream.queue, lookup_id))
         before = stream.entries.before(lookup_id)
+        known_here = stream.queue.positions
         while before is not None:
-            other = self._at(stream.queue, before)
+            other = known_here.get(before) or self._at(stream.queue, before)
             if other is not None and other.message.transaction is not None:
                 known = other.message.transaction
                 return known.sequence_number if known.sequence_identifier == sequence_id else 0

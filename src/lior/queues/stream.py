@@ -7,7 +7,7 @@ known up to `unread_from`, and what was not there yet at the start is above `unr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -127,6 +127,31 @@ class OutgoingStream:
         else:
             del self.counts[sequence_id], self.streams[sequence_id]
         self.left(self.queue, position)
+
+    def forget_all(self, positions: Sequence[Position]) -> None:
+        """As `forget` for each."""
+        ids = [position.lookup_id for position in positions]
+        place = positions[0].message.transaction
+        whole = place is not None and self.entries.head(len(ids)) == ids and all(
+            position.message.transaction is not None
+            and position.message.transaction.sequence_identifier == place.sequence_identifier
+            for position in positions
+        )
+        if not whole or place is None or ids[-1] > self.sent_to:
+            for position in positions:
+                self.forget(position)
+            return
+        self.entries.discard_head(len(ids))
+        self.unacked -= len(ids)
+        for position in positions[:-1]:
+            self.left(self.queue, position)
+        sequence_id = place.sequence_identifier
+        left = self.counts[sequence_id] - len(ids)
+        if left:
+            self.counts[sequence_id] = left
+        else:
+            del self.counts[sequence_id], self.streams[sequence_id]
+        self.left(self.queue, positions[-1])  # the last of a stream may let those of the next go
 
     def must_wait(self, message: Message) -> bool:
         """Whether messages of an older stream are there: who took one of the newer would refuse them for ever."""

@@ -46,7 +46,7 @@ class Batch(NamedTuple):
     plan: Any  # None if they store nothing and only keep their turn
     bytes: int = 0
     alone: bool = False  # not to share its commit, and so not its failure
-    count: int = 1  # of what the changes are made of
+    parts: int = 1  # of the changes, counted as MAX_BATCH_CHANGES does
 
 
 Report = Callable[[int, list[Change], BaseException | None, bool], None]
@@ -166,16 +166,16 @@ class Committer:
 
     def _more(self, batches: list[Batch]) -> Batch | Callable[[], None] | None:
         """Add what else waits and fits; returns the first piece of work that does not."""
-        size, count = batches[0].bytes, batches[0].count
+        size, count = batches[0].bytes, batches[0].parts
         while not batches[-1].alone and size < MAX_BATCH_BYTES:
             try:
                 work = self._work.get_nowait()
             except Empty:
                 return _NOTHING
-            if not isinstance(work, Batch) or work.alone or count + work.count > MAX_BATCH_CHANGES:
+            if not isinstance(work, Batch) or work.alone or count + work.parts > MAX_BATCH_CHANGES:
                 return work
             batches.append(work)
-            size, count = size + work.bytes, count + work.count
+            size, count = size + work.bytes, count + work.parts
         return _NOTHING
 
     def _commit(self, batches: list[Batch]) -> None:

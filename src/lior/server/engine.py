@@ -216,7 +216,7 @@ class Engine:
             return
         batch = Batch(changes, plan, getattr(plan, "bytes", 0), alone, count_of(changes))
         self._under_way += 1
-        self._with_writer += batch.count
+        self._with_writer += batch.parts
         may = here and plan is not None and self._under_way == 1 and self._may_block
         if may and self._committer.may_commit_here(batch):
             self._commit_here(batch)
