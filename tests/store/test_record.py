@@ -214,7 +214,7 @@ def test_a_usual_message_has_the_same_bytes_by_the_short_way_and_the_long_one(ch
 @pytest.mark.parametrize("name", sorted(
     {field.name for field in fields(Message)}
     - {"body", "label", "delivery_guarantee", "negative_journaling_requested", "destination_queue", "identifier"}
-    - {"source_queue_manager", "sent_time"}
+    - {"source_queue_manager", "sent_time", "priority"}
     - {"lookup_identifier", "arrival_time", "abort_count", "move_count", "last_move_time"}  # the position's
 ))
 def test_every_other_field_takes_the_long_way(name: str) -> None:

@@ -15,7 +15,6 @@ from typing import Final
 from lior.message import INFINITE, Message, MessageClass
 from lior.queues.change import Change
 from lior.queues.core import Core
-from lior.queues.events import MessageDeleted
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.outgoing_streams import OutgoingStreams
 from lior.queues.ports import DeleteMessages, PutMessage
@@ -25,8 +24,6 @@ from lior.queues.removal import HELD, Removal
 from lior.queues.sending import Sending
 
 MOST_BYTES: Final = 1 << 20  # locked at once: a window of large messages is packed in parts
-_STAGED: Final = State.STAGED
-_AVAILABLE: Final = State.AVAILABLE
 _LOCKED: Final = State.LOCKED
 _TRANSFERRED: Final = MessageClass.ACK_REACH_QUEUE
 _put_message: Final[Callable[[tuple[int, int, Message, float, int, int, int, float]], PutMessage]] = partial(
@@ -83,31 +80,8 @@ class Batches:
         queue.uncommitted_bytes += total
         core.staged_bytes += total
         core.count_bytes(queue, total)
-        change.either(self._arrived, self._not_arrived, queue, positions, total)
+        change.either(self._sending.inserted_all, self._sending.insert_failed_all, queue, positions)
         return True
-
-    def _arrived(self, queue: Queue, positions: list[Position], total: int) -> None:
-        core = self._core
-        queue.staged_inserts -= len(positions)
-        queue.uncommitted_bytes -= total
-        queue.total_bytes += total
-        core.staged_bytes -= total
-        core.traffic.arrived += len(positions)
-        core.traffic.arrived_bytes += total
-        for position in positions:
-            assert position.state is _STAGED
-            position.state = _AVAILABLE
-        if core.fates is not None:
-            core.fates.arrived_all(positions)
-        if queue.waiters or core.message_listeners:
-            for position in positions:
-                self._sending.make_available(position)
-        else:
-            queue.publish_all(positions)
-
-    def _not_arrived(self, queue: Queue, positions: list[Position], total: int) -> None:
-        for position in reversed(positions):
-            self._sending.insert_failed(position)
 
     # Departures
 
@@ -167,20 +141,8 @@ class Batches:
         stored = [position.lookup_id for position in positions if position.stored]
         if stored:
             change.operations.append(DeleteMessages(queue.queue_id, stored))
-        change.then(self._gone, queue, positions)
+        change.then(self._removal.deleted_all, queue, positions, _TRANSFERRED)
 
     def _put_back(self, positions: Sequence[Position]) -> None:
         for position in reversed(positions):
             self._removal.put_back(position)
-
-    def _gone(self, queue: Queue, positions: Sequence[Position]) -> None:
-        core = self._core
-        queue.delete_all(positions)
-        core.count_bytes(queue, -sum([position.size for position in positions]))
-        core.traffic.transferred += len(positions)
-        if core.fates is not None:
-            core.fates.removed_all(positions, _TRANSFERRED)
-        if core.message_listeners:
-            for position in positions:
-                core.emit_message(MessageDeleted(queue, position.message, _TRANSFERRED))
-        self._removal.after_removal(queue)

@@ -204,8 +204,7 @@ class OutgoingQueue(Queue):
     def delete_all(self, positions: Sequence[Position]) -> None:
         super().delete_all(positions)
         if self.stream is not None:
-            for position in positions:
-                self.stream.forget(position)
+            self.stream.forget_all(positions)
 
     @property
     def is_http(self) -> bool:

@@ -6,7 +6,7 @@ are in the same change, so that a crash leaves all of them or none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
@@ -115,6 +115,19 @@ class Removal:
             self._core.fates.removed(position, reason)
         if self._core.message_listeners:
             self._core.emit_message(MessageDeleted(queue, position.message, reason))
+        self.after_removal(queue)
+
+    def deleted_all(self, queue: Queue, positions: Sequence[Position], reason: int) -> None:
+        """As `deleted` for each."""
+        core = self._core
+        queue.delete_all(positions)
+        core.count_bytes(queue, -sum([position.size for position in positions]))
+        core.traffic.left(reason, len(positions))
+        if core.fates is not None:
+            core.fates.removed_all(positions, reason)
+        if core.message_listeners:
+            for position in positions:
+                core.emit_message(MessageDeleted(queue, position.message, reason))
         self.after_removal(queue)
 
     def release_from(self, owner: object, position: Position) -> None:

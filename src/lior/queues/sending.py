@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
@@ -29,6 +29,7 @@ from lior.queues.ports import PutMessage
 from lior.queues.position import Position, State, Step
 from lior.queues.queue import Queue
 from lior.queues.routing import Routing, parse_single
+from lior.queues.sends import MOST, Sends
 from lior.queues.transaction import Enqueue, Transaction
 
 TIME_TO_REACH_QUEUE: Final = Message().time_to_reach_queue
@@ -57,6 +58,7 @@ class Sending:
         self._core = core
         self._routing = routing
         self._outcomes = self._inserted, self.insert_failed  # of an insert; made once, and not for every message
+        self._sends: Sends | None = None  # the last change of this kind
         self.offer: Callable[[Position], bool] = _nobody  # set by Reading: wake who waits
         self.expire: Callable[[Change, Queue, Message], None] = _forget  # set by Removal
         self.stage_in_stream: Callable[[Change, OutgoingQueue, Message], None] = _forget  # set by OutgoingStreams
@@ -83,12 +85,27 @@ class Sending:
         queue = descriptor.require(SEND_ACCESS, "send")
         self._check_target(queue, descriptor, message, transaction is not None)
         core.require_room(queue, size)
-        change = Change()
+        change = Change() if transaction is not None or not message.delivery_guarantee else self._change(queue, message)
         self._stamp(change, message)
         self._stage_send(change, queue, descriptor, message, transaction)
         change.answer(reply, message.identifier)
         core.traffic.sent += 1
-        core.submit(change)
+        if core.pending and core.pending[-1] is change:
+            core.joined_pending()
+        else:
+            core.submit(change)
+
+    def _change(self, queue: Queue, message: Message) -> Change:
+        """The change for a recoverable message: that of the one before, if this goes to the same queue and nothing
+        came in between; one of its own for a message that more follows from than its insertion."""
+        if message.time_to_be_received != INFINITE or message.administration_queue \
+                or message.positive_journaling_requested:
+            return Change()
+        sends, pending = self._sends, self._core.pending
+        if sends is None or not pending or pending[-1] is not sends or sends.queue is not queue \
+                or sends.count >= MOST:
+            sends = self._sends = Sends(queue, self.inserted_all, self.insert_failed_all)
+        return sends
 
     def send_alone(
         self, descriptor: OpenQueueDescriptor, message: Message, place: MessageTransaction, reply: Reply
@@ -101,7 +118,7 @@ class Sending:
         queue = descriptor.require(SEND_ACCESS, "send")
         self._check_target(queue, descriptor, message, True)
         core.require_room(queue, size)
-        change = Change()
+        change = self._change(queue, message)
         self._stamp(change, message)
         self._address(queue, descriptor, message, True)
         message.priority, message.delivery_guarantee = 0, 1
@@ -109,7 +126,10 @@ class Sending:
         self.stage_arrival(change, queue, message)
         change.answer(reply, message.identifier)
         core.traffic.sent += 1
-        core.submit(change)
+        if core.pending and core.pending[-1] is change:
+            core.joined_pending()
+        else:
+            core.submit(change)
 
     def _send_to_all(
         self, descriptor: OpenQueueDescriptor, message: Message, transaction: Transaction | None, reply: Reply
@@ -321,8 +341,11 @@ class Sending:
         queue.uncommitted_bytes += size
         core.staged_bytes += size
         core.count_bytes(queue, size)
-        inserted, insert_failed = self._outcomes
-        change.either(inserted, insert_failed, position)
+        if type(change) is Sends and change.queue is queue:
+            change.positions.append(position)
+        else:
+            inserted, insert_failed = self._outcomes
+            change.either(inserted, insert_failed, position)
         return position
 
     def stage_definition(self, change: Change, queue: Queue) -> None:
@@ -344,6 +367,34 @@ class Sending:
         if self._core.fates is not None:
             self._core.fates.arrived(position)
         self.make_available(position)
+
+    def inserted_all(self, queue: Queue, positions: Sequence[Position]) -> None:
+        """As `_inserted` for each: new positions of one queue, in its order."""
+        core, count = self._core, len(positions)
+        total = sum([position.size for position in positions])
+        queue.staged_inserts -= count
+        queue.uncommitted_bytes -= total
+        queue.total_bytes += total
+        core.staged_bytes -= total
+        core.traffic.arrived += count
+        core.traffic.arrived_bytes += total
+        for position in positions:
+            position.step(_PUBLISH)
+            if position.expires:
+                core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
+        if core.fates is not None:
+            core.fates.arrived_all(positions)
+        if queue.waiters or core.message_listeners:
+            for position in positions:
+                self.make_available(position)
+            return
+        queue.publish_all(positions)
+        if isinstance(queue, OutgoingQueue) and not queue.awaited and core.listeners:
+            core.emit(MessageAwaitsTransfer(queue))
+
+    def insert_failed_all(self, queue: Queue, positions: Sequence[Position]) -> None:
+        for position in reversed(positions):
+            self.insert_failed(position)
 
     def insert_failed(self, position: Position) -> None:
         position.queue.staged_inserts -= 1

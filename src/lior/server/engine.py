@@ -15,7 +15,16 @@ from lior.errors import InvalidParameter, LiorError, StoreUnusable
 from lior.queues.change import Change
 from lior.queues.manager import QueueManager
 from lior.queues.ports import PutMessage, Store, TransactionOutcomes
-from lior.server.committer import MAX_BATCH_BYTES, MAX_BATCH_CHANGES, Batch, Committer, WritableStore, rolled_back
+from lior.server.committer import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_CHANGES,
+    Batch,
+    Committer,
+    WritableStore,
+    are_several,
+    count_of,
+    rolled_back,
+)
 from lior.store.search import Step, Wanted
 
 log = logging.getLogger("lior.engine")
@@ -185,8 +194,9 @@ class Engine:
             return
         if here and self._under_way and self._may_block and self._committer.quick:
             return  # soon the loop can do it again: then all together
+        count = self.manager.core.pending_count
         changes = self.manager.take_pending()
-        if len(changes) <= MAX_BATCH_CHANGES and self.manager.core.staged_bytes <= MAX_BATCH_BYTES:
+        if count <= MAX_BATCH_CHANGES and self.manager.core.staged_bytes <= MAX_BATCH_BYTES:
             self._hand_over(changes, here=here)
             return
         for part in _parts(changes):
@@ -204,9 +214,9 @@ class Engine:
         except Exception as error:  # a value that cannot be stored: its change fails, the others go on
             self._prepare_one_by_one(changes, error, alone)
             return
-        batch = Batch(changes, plan, getattr(plan, "bytes", 0), alone)
+        batch = Batch(changes, plan, getattr(plan, "bytes", 0), alone, count_of(changes))
         self._under_way += 1
-        self._with_writer += len(changes)
+        self._with_writer += batch.parts
         may = here and plan is not None and self._under_way == 1 and self._may_block
         if may and self._committer.may_commit_here(batch):
             self._commit_here(batch)
@@ -220,7 +230,7 @@ class Engine:
             interrupted = StoreUnusable("a commit was interrupted", remedy="open the data again")
             self._reported(1, batch.changes, interrupted, False)
             raise
-        again = error is not None and len(batch.changes) > 1 and rolled_back(error)
+        again = error is not None and are_several(batch.changes) and rolled_back(error)
         self._reported(1, batch.changes, error, again)
         self._bytes_here += batch.bytes
         if self._bytes_here > TIDY_BYTES and not self._under_way:
@@ -228,9 +238,10 @@ class Engine:
             self._committer.maintain(idle=False)
 
     def _prepare_one_by_one(self, changes: list[Change], error: Exception, alone: bool) -> None:
-        if len(changes) > 1:
-            for change in changes:
-                self._hand_over([change], alone=alone)
+        parts = [part for change in changes for part in change.parts()]
+        if len(parts) > 1:
+            for part in parts:
+                self._hand_over([part], alone=alone)
             return
         if not isinstance(error, LiorError):
             log.error("a change cannot be stored", exc_info=error)
@@ -251,7 +262,7 @@ class Engine:
         else:
             self._failed(changes, error, again)
         self._under_way -= batches
-        self._with_writer -= len(changes)
+        self._with_writer -= count_of(changes)
         if self._again and not self._under_way:
             self._try_again()
         if self.crowded:
@@ -286,7 +297,8 @@ class Engine:
 
     def _try_again(self) -> None:
         for change in self._again:
-            self._hand_over([change], alone=True)
+            for part in change.parts():
+                self._hand_over([part], alone=True)
         self._again = []
 
     def _maintenance_failed(self, error: BaseException) -> None:
@@ -301,7 +313,7 @@ class Engine:
     def _is_crowded(self) -> bool:
         """Only while something is under way: its report lets the line go on."""
         core = self.manager.core
-        waiting = self._with_writer + len(core.pending)
+        waiting = self._with_writer + core.pending_count
         return waiting > 0 and (waiting >= MOST_CHANGES or core.staged_bytes >= MOST_BYTES)
 
     def line_up(self, call: Callable[[], None]) -> None:
@@ -439,14 +451,15 @@ class Engine:
 def _parts(changes: list[Change]) -> Iterator[list[Change]]:
     """In batches that are not too long for one commit; a change is never cut."""
     part: list[Change] = []
-    size = 0
+    size = count = 0
     for change in changes:
         added = sum(put.message.size for put in change.operations if isinstance(put, PutMessage))
-        if part and (len(part) == MAX_BATCH_CHANGES or size + added > MAX_BATCH_BYTES):
+        if part and (count + change.count > MAX_BATCH_CHANGES or size + added > MAX_BATCH_BYTES):
             yield part
-            part, size = [], 0
+            part, size, count = [], 0, 0
         part.append(change)
         size += added
+        count += change.count
     if part:
         yield part
 

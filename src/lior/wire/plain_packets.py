@@ -16,6 +16,7 @@ from lior.errors import LiorError
 from lior.message import MAX_LABEL_LENGTH, MAX_MESSAGE_SIZE, NULL_GUID, Message, MessageTransaction, ObjectId
 from lior.wire.headers import (
     ACK_MASK,
+    CG,
     DM_SHIFT,
     DQ_SHIFT,
     FA,
@@ -124,16 +125,11 @@ class PlainDecoder:
         at = _NAME_AT + len(way.name_bytes)
         message = way.template.copy()
         if flags & TH:
-            if not flags & _MODE or end - at < _TRANSACTION.size:
-                return None
-            what, sequence_id, place, previous = _TRANSACTION.unpack_from(packet, at)
-            if what & 1 or previous >= place:
+            message.priority = 0
+            message.transaction = _transaction_at(packet, at) if flags & _MODE else None
+            if message.transaction is None:
                 return None
             at += _TRANSACTION.size
-            message.priority = 0
-            message.transaction = MessageTransaction(
-                NULL_GUID, sequence_id, place, previous, what >> TX_ID_SHIFT & TX_ID_MASK, what & FM != 0,
-                what & LM != 0, what & FA != 0)
         else:
             message.priority = base_flags
         if end - at < _PROPERTIES.size:
@@ -147,12 +143,8 @@ class PlainDecoder:
         body_end = at + allocated
         if body_end + (-body_end & 3) != end or body_size > allocated or (privacy, digest, cipher) != PLAIN_ALGORITHMS:
             return None
-        if label_units or extension_size:
-            label = packet[label_at : label_at + 2 * label_units].decode("utf-16-le", "surrogatepass")
-            if label_units and (label_units > MAX_LABEL_LENGTH + 1 or label.find("\0") != len(label) - 1):
-                return None
-            message.label = label[:-1]
-            message.extension = packet[label_at + 2 * label_units : at]
+        if (label_units or extension_size) and not _set_texts(message, packet, label_at, label_units, at):
+            return None
         message.body = packet[at : at + body_size]
         if acknowledgements:
             message.acknowledgements_requested = acknowledgements & ACK_MASK
@@ -185,6 +177,27 @@ class PlainDecoder:
         except LiorError:
             return None
         return way
+
+
+def _transaction_at(packet: bytes, at: int) -> MessageTransaction | None:
+    if len(packet) - at < _TRANSACTION.size:
+        return None
+    flags, sequence_id, number, previous = _TRANSACTION.unpack_from(packet, at)
+    if flags & CG or previous >= number:
+        return None
+    return MessageTransaction(
+        NULL_GUID, sequence_id, number, previous, flags >> TX_ID_SHIFT & TX_ID_MASK, flags & FM != 0, flags & LM != 0,
+        flags & FA != 0)
+
+
+def _set_texts(message: Message, packet: bytes, at: int, units: int, end: int) -> bool:
+    """Label and extension."""
+    label = packet[at : at + 2 * units].decode("utf-16-le", "surrogatepass")
+    if units and (units > MAX_LABEL_LENGTH + 1 or label.find("\0") != len(label) - 1):
+        return False
+    message.label = label[:-1]
+    message.extension = packet[at + 2 * units : end]
+    return True
 
 
 class PlainEncoder:

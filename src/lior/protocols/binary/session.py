@@ -145,19 +145,15 @@ class Session:
         receiving.volume += len(data)
         before = receiving.received
         self._ack_heard = True  # a part of a packet is a sign of life too: a large one takes its time
-        try:
-            self._packets(data, call)
-        except Malformed as error:
-            self._end(call, str(error), malformed=True)
-        if self.state is not _CLOSED and receiving.received != before:
+        if self._packets(data, call) and receiving.received != before:
             self._active = True
             receiving.counted(receiving.received - before, now)
             if receiving.half_window:
                 effects.append(self._session_ack(now))
         return effects
 
-    def _packets(self, data: bytes | bytearray | memoryview, call: _Call) -> None:
-        """Plain messages, nearly all, are taken in one step each and counted together."""
+    def _packets(self, data: bytes | bytearray | memoryview, call: _Call) -> bool:
+        """Plain messages, nearly all, are taken in one step each and counted together. False when the session ended."""
         plain: list[PlainMessage] = []
         decode = self._plain.decode
         try:
@@ -171,12 +167,17 @@ class Session:
                     plain = []
                 if packet[2] & IN or self.state is not _OPEN:
                     if not self._internal_packet(packet, call):
-                        return
+                        return False
                 elif not self._user_message(UserMessage.decode(packet), call):
-                    return
-        finally:  # those before a packet that is not right were received
-            if plain:
+                    return False
+        except Malformed as error:
+            if plain:  # those before a packet that is not right were received
                 self._count_plain(plain, call)
+            self._end(call, str(error), malformed=True)
+            return False
+        if plain:
+            self._count_plain(plain, call)
+        return True
 
     def _count_plain(self, messages: list[PlainMessage], call: _Call) -> None:
         receiving = self._receiving
