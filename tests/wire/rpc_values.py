@@ -77,9 +77,9 @@ def _queue_format(kind: QueueFormatType, suffix: QueueSuffix, flags: int, guid: 
 # ---- drawing --------------------------------------------------------------------------------------------------------
 
 
-def _array(type: Type) -> Array | None:  # noqa: A002
+def _array(type: Type) -> Array | None:
     while isinstance(type, Unique):
-        type = type.target  # noqa: A001
+        type = type.target
     return type if isinstance(type, Array) else None
 
 
@@ -93,18 +93,18 @@ def _counts(draw: Any, members: Sequence[tuple[str, Type]], given: Mapping[str, 
             if isinstance(name, str) and name not in counts and name not in given:
                 bounds = types[name]
                 low, high = (bounds.low, bounds.high) if isinstance(bounds, Ranged) else (0, LARGEST)
-                top = counts[array.size] if name == array.length and array.size in counts else (
-                    given[array.size] if name == array.length and array.size in given else LARGEST)
+                known: Mapping[Any, int] = {**given, **counts}
+                top = known.get(array.size, LARGEST) if name == array.length else LARGEST
                 counts[name] = draw(st.integers(min(low, top), min(high, top)))
     return counts
 
 
-def draw_members(draw: Any, members: Sequence[tuple[str, Type]], given: Mapping[str, int] = {},  # noqa: B006
+def draw_members(draw: Any, members: Sequence[tuple[str, Type]], given: Mapping[str, int] = {},
                  small: frozenset[str] = frozenset()) -> dict[str, Any]:
     counts = _counts(draw, members, given)
     known = {**given, **counts}
     found: dict[str, Any] = {}
-    for name, type in members:  # noqa: A001
+    for name, type in members:
         if name in counts:
             found[name] = counts[name]
         elif isinstance(type, Union):
@@ -115,7 +115,7 @@ def draw_members(draw: Any, members: Sequence[tuple[str, Type]], given: Mapping[
     return found
 
 
-def _draw(draw: Any, type: Type, counts: Mapping[str, int]) -> Any:  # noqa: A002
+def _draw(draw: Any, type: Type, counts: Mapping[str, int]) -> Any:
     if isinstance(type, Unique):
         return _draw_pointer(draw, type, counts)
     if isinstance(type, Array):
@@ -132,16 +132,16 @@ def _draw(draw: Any, type: Type, counts: Mapping[str, int]) -> Any:  # noqa: A00
               id(OBJECTID): st.builds(ObjectId, GUIDS, st.integers(0, 0xFFFFFFFF))}
     if id(type) in simple:
         return draw(simple[id(type)])
-    name = type.__class__.__name__
+    name, size = type.__class__.__name__, getattr(type, "size", "")
     if name == "_IfIdVector":
         return tuple(draw(st.lists(st.builds(
             RpcIfId, GUIDS, st.integers(0, 0xFFFF), st.integers(0, 0xFFFF)), max_size=4)))
     if name == "_CharString":
-        return draw(st.binary(max_size=max(counts[type.size] - 1, 0)).map(lambda text: text.replace(b"\0", b".")))
+        return draw(st.binary(max_size=max(counts[size] - 1, 0)).map(lambda text: text.replace(b"\0", b".")))
     raise AssertionError(type)
 
 
-def _draw_pointer(draw: Any, type: Unique, counts: Mapping[str, int]) -> Any:  # noqa: A002
+def _draw_pointer(draw: Any, type: Unique, counts: Mapping[str, int]) -> Any:
     array = type.target if isinstance(type.target, Array) else None
     if array is not None and _count(array.size, counts):
         return _draw_array(draw, array, counts)  # NULL would not do
@@ -214,7 +214,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, MgmtObject):
         inside = plain(value.object)
         if value.type != 2:
-            inside = {f"Reserved{1 if value.type == 1 else 2}": value.object.reserved}
+            inside = {f"Reserved{1 if value.type == 1 else 2}": inside["Reserved"]}
         return {"type": value.type, **inside}
     if isinstance(value, EptEntry):
         return value.object, value.tower, value.annotation
@@ -241,7 +241,7 @@ def _units(name: str, value: Any) -> Any:
 
 def plain_call(codec: Codec, values: Sequence[Any]) -> dict[str, Any]:
     found = {}
-    for (name, type), value in zip(parameters(codec), values, strict=True):  # noqa: A001
+    for (name, type), value in zip(parameters(codec), values, strict=True):
         array = _array(type)
         wide = array is not None and array.element is CHARACTERS
         found[IDL_NAMES[name]] = _units(name, value) if wide else plain(value)

@@ -425,7 +425,7 @@ def sections(count: int | None) -> Shape:
             m.n("SectionBufferType", enum)
             m.n("SectionSizeAlloc")
             m.n("SectionSize")
-            m.p("pSectionBuffer", lambda m=m: chars(m.v["SectionSize"]), late=True)  # type: ignore[misc]
+            m.p("pSectionBuffer", lambda m=m: chars(m.v["SectionSize"]), late=True)
             begun.append(m)
         return tuple(m.rest() for m in begun)
 
@@ -509,16 +509,16 @@ def names(*all_of: str) -> Parameters:
 
 
 _NAME = ("lplpRemoteQueueName", pointer(inner(string)))
-_SD = [("SDSize", u32), ("pSecurityDescriptor", by(lambda v: pointer(chars(v["SDSize"]))))]
+_SD: Parameters = [("SDSize", u32), ("pSecurityDescriptor", by(lambda v: pointer(chars(v["SDSize"]))))]
 _APROP = by(lambda v: array_of(u32, v["cp"]))
-_HANDLE_INOUT = [("phIntXact", handle)]
-_OPEN = [("pQueueFormat", queue_format), *names("dwAccess", "dwShareMode"), ("pClientId", guid),
+_HANDLE_INOUT: Parameters = [("phIntXact", handle)]
+_OPEN: Parameters = [("pQueueFormat", queue_format), *names("dwAccess", "dwShareMode"), ("pClientId", guid),
          ("fNonRoutingServer", i32), ("Major", u8), ("Minor", u8), ("BuildNumber", u16), ("fWorkgroup", i32)]
-_RECEIVE = [("phContext", handle), ("LookupId", u64), *names(
+_RECEIVE: Parameters = [("phContext", handle), ("LookupId", u64), *names(
     "hCursor", "ulAction", "ulTimeout", "dwRequestId", "dwMaxBodySize", "dwMaxCompoundMessageSize")]
-_SECTIONS = [("pdwArriveTime", u32), ("pSequenceId", u64), ("pdwNumberOfSections", u32),
+_SECTIONS: Parameters = [("pdwArriveTime", u32), ("pSequenceId", u64), ("pdwNumberOfSections", u32),
              ("ppPacketSections", by(lambda v: pointer(sections(v["pdwNumberOfSections"])))), *RESULT]
-_END = [("phContext", handle), *names("dwAck", "dwRequestId")]
+_END: Parameters = [("phContext", handle), *names("dwAck", "dwRequestId")]
 
 # PROPVARIANT has its own second reading (second_ndr.py), so opnums 6, 10, 11 and R_QMMgmtGetInfo are not here.
 METHODS: dict[tuple[str, int], tuple[Parameters, Parameters]] = {
