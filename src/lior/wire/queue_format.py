@@ -109,7 +109,10 @@ def read_queue_format(reader: NdrReader, place: Place) -> None:
     arm = _ARMS.get(format_type)
     if arm is None:
         raise reader.malformed(f"QUEUE_FORMAT of type {format_type}, which has no arm")
-    suffix, flags = split_suffix_and_flags(suffix_and_flags)
+    try:
+        suffix, flags = split_suffix_and_flags(suffix_and_flags)
+    except IllegalFormatName as error:
+        raise reader.malformed(f"QUEUE_FORMAT with {error.what}") from None
     if reader.wide:
         reader.align(8)
     arm[1](reader, partial(QueueFormat, _T(format_type), suffix, flags), place)
