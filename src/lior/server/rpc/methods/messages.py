@@ -23,10 +23,11 @@ from lior.queues.change import Reply
 from lior.queues.descriptor import PEEK_ONLY, SEND_ACCESS, Cursor, CursorState, TwoPhaseRead
 from lior.queues.transaction import Transaction
 from lior.server.rpc.methods.answers import OK, Values, answer
-from lior.server.rpc.methods.received_buffer import blank, fill, receive_of, shortage
+from lior.server.rpc.methods.received_buffer import fill, not_received, receive_of, shortage
+from lior.server.rpc.methods.remote_proxy import create_remote_cursor, receive_remotely
 from lior.server.rpc.methods.sent_buffer import to_message
 from lior.server.rpc.methods.service import Handler, QueueService, method
-from lior.server.rpc.methods.tables import QUEUE, CursorProxy, OpenQueue, RemoteProxy, uow_of
+from lior.server.rpc.methods.tables import QUEUE, OpenQueue, RemoteProxy
 from lior.wire.interfaces.structures import (
     MQ_ACTION_PEEK_CURRENT,
     MQ_ACTION_PEEK_NEXT,
@@ -42,7 +43,7 @@ log = logging.getLogger("lior.rpc")
 ILLEGAL_OPERATION: Final = HRESULTS["MQ_ERROR_ILLEGAL_OPERATION"]
 
 
-# ---- Send (3.1.5.2) ---------------------------------------------------------------------------------------------------
+# ---- Send (3.1.5.2) --------------------------------------------------------------------------------------------------
 
 
 def _not_sent(request: Any, code: int) -> Values:
@@ -97,7 +98,7 @@ def send_handler(service: QueueService) -> Handler:
             if descriptor.access not in SEND_ACCESS:
                 descriptor.require(SEND_ACCESS, "send")
             ptb = request.ptb
-            message = to_message(ptb, call.caller, entry.sender_sid, local, direct=entry.direct)
+            message = to_message(ptb, entry.caller, entry.sender_sid, local, direct=entry.direct)
             transaction = None if ptb.p_uow is None else service.transaction_of(ptb.p_uow, call)
             if message.security is not None:
                 _decrypt_here(service, entry, ptb, message)
@@ -129,7 +130,7 @@ def _decrypt_here(service: QueueService, entry: OpenQueue, ptb: CACTransferBuffe
     if security is None or not (ptb.b_encrypted and security.symmetric_key):
         return
     queue = entry.descriptor.live_queue()
-    if not service.manager.core.local.designates_me(entry.name):
+    if not service.core.local.designates_me(entry.name):
         return
     clear = None if service.decrypt is None else service.decrypt(message, queue.name)
     if clear is None:
@@ -144,13 +145,7 @@ def _send_internal(service: QueueService, call: Call, request: Any) -> Values:
     return (None, ILLEGAL_OPERATION)
 
 
-# ---- Receive and peek (3.1.5.3) ---------------------------------------------------------------------------------------
-
-
-def _not_received(request: Any, code: int) -> Values:
-    """The whole structure goes back, whatever came of it."""
-    blank(request.ptb)
-    return (request.ptb, code)
+# ---- Receive and peek (3.1.5.3) --------------------------------------------------------------------------------------
 
 
 class _Reading:
@@ -183,12 +178,11 @@ class _Reading:
 
     def received(self, message: Message) -> None:
         ptb = self.request.ptb
-        shortage(ptb, message)  # sizes of what was taken
         fill(ptb, message, self.service.core.clock.wall())
         self.call.answer((ptb, OK))
 
     def failed(self, code: int) -> None:
-        self.call.answer(_not_received(self.request, code))
+        self.call.answer(not_received(self.request, code))
 
 
 class _Reply:
@@ -215,7 +209,7 @@ class _Reply:
 
     def set_exception(self, error: LiorError, /) -> None:
         code = error.code
-        answer(self._reading.call, lambda: _not_received(self._reading.request, code))
+        answer(self._reading.call, lambda: not_received(self._reading.request, code))
 
 
 def _receive(service: QueueService, call: Call, request: Any) -> Any:
@@ -232,8 +226,6 @@ def _receive(service: QueueService, call: Call, request: Any) -> Any:
         if transaction is not None:
             raise TransactionUsage("a queue of another computer is not read in a transaction", where=entry.format_name,
                                    remedy="receive without a transaction")
-        from lior.server.rpc.methods.remote_proxy import receive_remotely
-
         return receive_remotely(service, call, request, entry)
     cursor = entry.cursors.find(receive.cursor) if receive.cursor else None
     reading = _Reading(service, call, request, entry, cursor, transaction)
@@ -246,6 +238,7 @@ def _take(reading: _Reading, receive: Receive) -> Any:
     descriptor, service = reading.entry.descriptor, reading.service
     if descriptor.access in PEEK_ONLY:
         raise AccessDenied("the queue was opened to peek", where=descriptor.text, remedy="open it to receive")
+    reading.call.data = reading
     if reading.transaction is not None:
         service.manager.receive(
             descriptor, _Reply(reading, _taken_in_transaction, takes=True), timeout_ms=receive.request_timeout,
@@ -256,7 +249,6 @@ def _take(reading: _Reading, receive: Receive) -> Any:
             descriptor, _Reply(reading, _taken, takes=True), timeout_ms=receive.request_timeout,
             cursor=reading.cursor, two_phase=True, tag=reading,
         )  # fmt: skip
-    reading.call.data = reading
     return PENDING
 
 
@@ -309,6 +301,7 @@ def _peek(reading: _Reading, receive: Receive) -> Any:
     manager, descriptor = reading.service.manager, reading.entry.descriptor
     reply: Reply = _Reply(reading, _peeked, takes=True)
     timeout = receive.request_timeout
+    reading.call.data = reading
     if receive.action == MQ_ACTION_PEEK_NEXT:
         cursor = reading.cursor
         if cursor is None or cursor.state is CursorState.UNREAD:
@@ -317,7 +310,6 @@ def _peek(reading: _Reading, receive: Receive) -> Any:
         manager.peek_next(descriptor, reply, cursor=cursor, timeout_ms=timeout, tag=reading)
     else:
         manager.peek(descriptor, reply, cursor=reading.cursor, timeout_ms=timeout, tag=reading)
-    reading.call.data = reading
     return PENDING
 
 
@@ -343,7 +335,7 @@ class _Ignore:
         log.warning("a message that was not taken could not be given back: %s", error)
 
 
-# ---- Cursors (3.1.5.4) ------------------------------------------------------------------------------------------------
+# ---- Cursors (3.1.5.4) -----------------------------------------------------------------------------------------------
 
 
 def _no_cursor(request: Any, code: int) -> Values:
@@ -354,9 +346,7 @@ def _create_cursor(service: QueueService, call: Call, request: Any) -> Any:
     entry = call.group.handles.find(request.h_queue, QUEUE, call.caller)
     pcc = request.pcc
     if isinstance(entry, RemoteProxy):
-        from lior.server.rpc.methods.remote_proxy import create_cursor
-
-        return create_cursor(service, call, request, entry)
+        return create_remote_cursor(service, call, request, entry)
     entry.cursors.require_room()
     entry.descriptor.live_queue()
     pcc.h_cursor = entry.cursors.add(service.manager.open_cursor(entry.descriptor))
@@ -366,6 +356,6 @@ def _create_cursor(service: QueueService, call: Call, request: Any) -> Any:
 METHODS: Final = {
     0: method(_send_internal, _not_sent),
     1: send_handler,
-    2: method(_receive, _not_received),
+    2: method(_receive, not_received),
     3: method(_create_cursor, _no_cursor),
 }

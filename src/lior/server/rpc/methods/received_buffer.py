@@ -6,7 +6,8 @@ puts it in. What is NULL stays NULL, what is not stays not, and no array grows b
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from lior.errors import HRESULTS, InvalidParameter
 from lior.message import INFINITE, NULL_GUID, AuthenticationLevel, Message, MessageSecurity, ObjectId, PrivacyLevel
@@ -171,6 +172,12 @@ def blank(ptb: CACTransferBufferV2) -> None:
                        "pp_ordering_format_name"):  # fmt: skip
             if getattr(receive, member):
                 setattr(receive, member, "")
+
+
+def not_received(request: Any, code: int) -> Sequence[Any]:
+    """The answer of a receive that failed: the whole structure all the same."""
+    blank(request.ptb)
+    return (request.ptb, code)
 
 
 def fill(ptb: CACTransferBufferV2, message: Message, now: float) -> None:

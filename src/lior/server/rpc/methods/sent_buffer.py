@@ -13,7 +13,7 @@ from lior.errors import (
     UnsupportedFormatNameOperation,
     error_from_code,
 )
-from lior.message import MAX_LABEL_LENGTH, MAX_MESSAGE_SIZE, NULL_CORRELATION_ID, Message, MessageSecurity
+from lior.message import MAX_LABEL_LENGTH, MAX_MESSAGE_SIZE, Message, MessageSecurity
 from lior.names import LocalNames, QueueFormat, from_queue_format
 from lior.security import Caller
 from lior.wire.interfaces.structures import CACTB_SEND, CACTransferBufferV2, Send
@@ -133,7 +133,7 @@ def _set_class(message: Message, message_class: int, caller: Caller) -> None:
     message.message_class = message_class
 
 
-# ---- sender, signature, encryption ----------------------------------------------------------------------------------
+# ---- sender, signature, encryption ---------------------------------------------------------------------------------
 
 
 def _has_security(ptb: CACTransferBufferV2) -> bool:

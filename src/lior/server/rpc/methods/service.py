@@ -155,7 +155,7 @@ class QueueService:
             raise QueueNotFound("the queue is on another computer", where=str(name),
                                 remedy="ask the queue manager of that computer")
         if queue.kind is not QueueType.PRIVATE:
-            raise UnsupportedFormatNameOperation("journals, subqueues and system queues have no properties of their own",
+            raise UnsupportedFormatNameOperation("journals, subqueues and system queues are no objects of their own",
                                                  where=str(name), remedy="name the queue itself")
         return queue
 
