@@ -29,10 +29,12 @@ def connect(target: str | os.PathLike[str] | None = None, *, token: str | None =
     file that LIOR_TOKEN_FILE names. Await it, or use it with `async with`."""
 
     async def start() -> Backend:
-        from lior.client.remote import RemoteBackend  # the HTTP client takes a while to import
+        from lior.client.channel import Channel  # the HTTP client takes a while to import
+        from lior.client.remote import RemoteBackend
         from lior.client.target import find
 
-        return await RemoteBackend.connect(find(target, token))
+        found = find(target, token)
+        return await RemoteBackend.connect(lambda: Channel.open(found), str(found))
 
     return Opening(start)
 
