@@ -23,6 +23,8 @@ from lior.server.local import open_local
 from lior.server.metrics import Figures, exposition
 from lior.server.network import network
 from lior.server.notify import Notifier
+from lior.server.rpc.compose import rpc_service
+from lior.server.rpc.service import RpcService
 from lior.server.transfer import Transfer
 
 log = logging.getLogger("lior.server")
@@ -101,17 +103,24 @@ class Server:
         admin.connections = transfer.figures
         parts.push_async_callback(transfer.stop)
         await transfer.start()
+        rpc = rpc_service(backend, self._settings, self._directory)
+        parts.push_async_callback(rpc.stop)
+        await rpc.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
         self._watch(parts, admin, transfer)
         await admin.start()
-        return self._addresses(admin, transfer)
+        return self._addresses(admin, transfer, rpc)
 
-    def _addresses(self, admin: AdminService, transfer: Transfer) -> dict[str, Any]:
+    def _addresses(self, admin: AdminService, transfer: Transfer, rpc: RpcService) -> dict[str, Any]:
         found: dict[str, Any] = {"pid": os.getpid(), "socket": str(admin.socket_path)}
         if admin.url:
             found["admin"] = admin.url
         if transfer.addresses:
             found["binary"] = ",".join(transfer.addresses)
+        if rpc.addresses:
+            found["rpc"] = ",".join(rpc.addresses)
+        if rpc.mapper_addresses:
+            found["mapper"] = ",".join(rpc.mapper_addresses)
         return found
 
     def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer) -> None:

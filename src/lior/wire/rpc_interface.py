@@ -24,15 +24,15 @@ class Parameter:
     is_out: bool
 
 
-def In(name: str, type: Type) -> Parameter:  # noqa: A002, N802 - as in the IDL
+def In(name: str, type: Type) -> Parameter:  # noqa: N802 - as in the IDL
     return Parameter(name, type, True, False)
 
 
-def Out(name: str, type: Type) -> Parameter:  # noqa: A002, N802
+def Out(name: str, type: Type) -> Parameter:  # noqa: N802
     return Parameter(name, type, False, True)
 
 
-def InOut(name: str, type: Type) -> Parameter:  # noqa: A002, N802
+def InOut(name: str, type: Type) -> Parameter:  # noqa: N802
     return Parameter(name, type, True, True)
 
 
@@ -48,7 +48,7 @@ class Codec:
         self.fields: tuple[str, ...] = tuple(field for field, _ in parameters)
         self._parameters = tuple(parameters)
         self._request = request
-        self._make: Any = namedtuple(name.replace(" ", "_"), self.fields)  # type: ignore[misc]  # noqa: PYI024
+        self._make: Any = namedtuple(name.replace(" ", "_"), self.fields)  # type: ignore[misc]
         self._bound: dict[Syntax, tuple[tuple[Read, ...], tuple[Write, ...]]] = {}
 
     def encode(self, values: Sequence[Any], request: Sequence[Any] | None = None, syntax: Syntax = NDR) -> bytes:

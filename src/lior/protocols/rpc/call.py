@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 class Call:
     """One request, whole and checked. Its opnum may be none of the interface's."""
 
-    __slots__ = ("association", "call_id", "cancelled", "context", "data", "object", "opnum", "security", "stub",
-                 "trailer", "whole_stub")  # fmt: skip
+    __slots__ = ("association", "call_id", "cancelled", "context", "data", "object", "on_cancel", "opnum", "request",
+                 "security", "stub", "trailer", "whole_stub")  # fmt: skip
 
     def __init__(
         self, association: ServerAssociation, context: Presentation, security: SecurityContext, call_id: int,
@@ -34,6 +35,10 @@ class Call:
         self.trailer = 0  # the fault with which the request is refused if that is a trailer indeed; 0 if it is right
         self.object = b""  # object UUID
         self.cancelled = False
+        self.request: Any = None  # decoded
+        # Set by a handler that answers later: called once when the client cancels the call (`answer` or `fault` is
+        # still expected), gives it up, or is gone (then nobody reads the answer, and nothing may be consumed for it)
+        self.on_cancel: Callable[[Call], None] | None = None
         self.data: Any = None  # of whoever handles the call
 
     @property
@@ -43,6 +48,11 @@ class Call:
     @property
     def ndr64(self) -> bool:
         return self.context.ndr64
+
+    @property
+    def is_over(self) -> bool:
+        """Answered, or given up by the client."""
+        return self.association.calls.get(self.call_id) is not self
 
     @property
     def caller(self) -> Caller:

@@ -1,11 +1,12 @@
 """Presentation contexts: which interface in which transfer syntax a number stands for ([MS-RPCE] 3.3.1.5.3, 3.3.1.5.6).
 
-An interface is any object with `uuid`, `version` (major, minor) and `ndr64`, such as lior.wire.rpc_interface.Interface.
+An interface is any object with `uuid`, `version` (major, minor) and `syntaxes`, such as
+lior.wire.rpc_interface.Interface.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -32,36 +33,47 @@ FEATURES = FEATURE_CONTEXT_MULTIPLEXING | FEATURE_KEEP_ON_ORPHAN
 class Presentation:
     """A context that was accepted."""
 
-    __slots__ = ("abstract", "identifier", "interface", "ndr64", "transfer")
+    __slots__ = ("abstract", "identifier", "interface", "ndr64", "operations", "syntax", "transfer")
 
-    def __init__(self, identifier: int, interface: Any, abstract: Syntax, transfer: Syntax) -> None:
+    def __init__(
+        self, identifier: int, interface: Any, operations: Any, abstract: Syntax, transfer: Syntax
+    ) -> None:
         self.identifier = identifier
         self.interface = interface
+        self.operations = operations  # opnum -> what carries it out
+        self.syntax = _offered(interface, transfer)  # how stubs are coded
         self.abstract = abstract  # as the client named it: its minor version may be below ours
         self.transfer = transfer
         self.ndr64 = transfer == NDR64
 
 
+def _offered(interface: Any, transfer: Syntax) -> Any:
+    """The interface's own syntax for what a client proposes; None if it has none such."""
+    for syntax in interface.syntaxes:
+        if syntax.uuid == transfer.uuid and syntax.version[0] == transfer.major:
+            return syntax
+    return None
+
+
 class Interfaces:
-    """What a server offers."""
+    """What a server offers, and what carries it out."""
 
-    def __init__(self, interfaces: Iterable[Any] = ()) -> None:
-        self._by_uuid: dict[UUID, list[Any]] = {}
-        for interface in interfaces:
-            self.add(interface)
+    def __init__(self) -> None:
+        self._by_uuid: dict[UUID, list[tuple[Any, Any]]] = {}
 
-    def add(self, interface: Any) -> None:
-        self._by_uuid.setdefault(interface.uuid, []).append(interface)
+    def add(self, interface: Any, operations: Any = None) -> None:
+        """`operations` is what `Presentation.operations` shows for this interface."""
+        self._by_uuid.setdefault(interface.uuid, []).append((interface, operations))
 
-    def __iter__(self) -> Any:
-        return (interface for each in self._by_uuid.values() for interface in each)
+    def __iter__(self) -> Iterator[Any]:
+        return (interface for each in self._by_uuid.values() for interface, _ in each)
 
-    def find(self, abstract: Syntax) -> Any | None:
+    def find(self, abstract: Syntax) -> tuple[Any, Any] | None:
         """The same major version, and a minor version that is not below the one asked for ([C706] 12.6.4.3)."""
-        for interface in self._by_uuid.get(abstract.uuid, ()):
+        for interface, operations in self._by_uuid.get(abstract.uuid, ()):
             major, minor = interface.version
             if major == abstract.major and minor >= abstract.minor:
-                return interface
+                return interface, operations
         return None
 
 
@@ -86,12 +98,13 @@ class PresentationTable:
         if len(element.transfers) == 1 and (mask := feature_mask(element.transfers[0])) is not None:
             self.features = mask & FEATURES
             return Result(NEGOTIATE_ACK, self.features)
-        interface = self._interfaces.find(element.abstract)
-        if interface is None:
+        found = self._interfaces.find(element.abstract)
+        if found is None:
             return Result(PROVIDER_REJECTION, ABSTRACT_SYNTAX_NOT_SUPPORTED)
+        interface, operations = found
         if NDR in element.transfers:
             transfer = NDR
-        elif NDR64 in element.transfers and getattr(interface, "ndr64", False) and not ndr_offered:
+        elif NDR64 in element.transfers and _offered(interface, NDR64) and not ndr_offered:
             transfer = NDR64
         else:
             return Result(PROVIDER_REJECTION, TRANSFER_SYNTAXES_NOT_SUPPORTED)
@@ -99,5 +112,6 @@ class PresentationTable:
         if known is not None and (known.interface is not interface or known.transfer != transfer):
             return Result(PROVIDER_REJECTION, REASON_NOT_SPECIFIED)  # a context keeps its meaning while calls use it
         if known is None:
-            self.by_id[element.identifier] = Presentation(element.identifier, interface, element.abstract, transfer)
+            accepted = Presentation(element.identifier, interface, operations, element.abstract, transfer)
+            self.by_id[element.identifier] = accepted
         return Result(ACCEPTANCE, 0, transfer)
