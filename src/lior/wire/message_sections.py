@@ -13,18 +13,13 @@ from uuid import UUID
 
 from lior.errors import Malformed
 from lior.message import INFINITE, Message
-from lior.wire.message_packet import to_message, to_packet
+from lior.wire.message_packet import to_message
 
-DL, SQ, DI, EA = 0x01, 0x02, 0x08, 0x10  # ExtensionHeader.Flags (2.2.5.2)
+DL, SQ = 0x01, 0x02  # ExtensionHeader.Flags (2.2.5.2)
 _EXTENSION: Final = struct.Struct("<IIB3x")
 _SUBQUEUE: Final = struct.Struct("<IHHIII64s64s")
-_ADDRESS: Final = struct.Struct("<IHHI16s")
-_TIME_TO_REACH_QUEUE: Final = struct.Struct("<I")
-_TIME_AT: Final = 12  # of TimeToReachQueue in BaseHeader
 _PACKET_SIZE: Final = struct.Struct("<I")
 _PACKET_SIZE_AT: Final = 8
-_NAME_UNITS: Final = 31  # of a subqueue; the field has room for a NUL
-_LAST_SECOND: Final = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
@@ -38,21 +33,6 @@ class Trailer:
     subqueue: str = ""
     target_subqueue: str = ""
     dead_letter_queue: str = ""
-
-    def encode(self) -> bytes:
-        dead_letter = b""
-        flags = SQ | EA
-        if self.dead_letter_queue:
-            text = self.dead_letter_queue.encode("utf-16-le", "surrogatepass") + b"\0\0"
-            text += bytes(-len(text) % 4)
-            dead_letter = (4 + len(text)).to_bytes(4, "little") + text
-            flags |= DL
-        subqueue = _SUBQUEUE.pack(_SUBQUEUE.size, self.acknowledgement_class << 1 & 0xFFFF,
-                                  self.acknowledgement_class >> 15, self.abort_counter, self.move_counter,
-                                  self.last_move_time & 0xFFFFFFFF, _name(self.subqueue), _name(self.target_subqueue))
-        address = _ADDRESS.pack(_ADDRESS.size, 0, 0, 0, bytes(16))
-        rest = subqueue + dead_letter + address
-        return _EXTENSION.pack(_EXTENSION.size, len(rest), flags) + rest
 
     @classmethod
     def decode(cls, data: bytes, at: int) -> Self:
@@ -81,29 +61,12 @@ class Trailer:
         return trailer
 
 
-def _name(text: str) -> bytes:
-    return text.encode("utf-16-le", "surrogatepass")[: 2 * _NAME_UNITS]
-
-
 def _text(data: bytes) -> str:
     return data.decode("utf-16-le", "replace").partition("\0")[0]
 
 
 def _malformed(what: str, where: str) -> Malformed:
     return Malformed(what, where=where, remedy="the peer sent a broken message")
-
-
-def encode_sections(message: Message, subqueue: str = "") -> tuple[bytes, bytes]:
-    """Packet and trailer of a message that is read."""
-    packet = bytearray(to_packet(message))
-    if message.time_to_reach_queue != INFINITE:
-        ends = min(int(message.sent_time) + message.time_to_reach_queue, _LAST_SECOND)
-        _TIME_TO_REACH_QUEUE.pack_into(packet, _TIME_AT, ends)
-    trailer = Trailer(
-        message.failure_reason or message.message_class, message.abort_count, message.move_count,
-        int(message.last_move_time * 1000) & 0xFFFFFFFF, subqueue, "", message.application_deadletter_queue,
-    )  # fmt: skip
-    return bytes(packet), trailer.encode()
 
 
 def decode_sections(data: bytes, *, queue_manager: UUID) -> Message:

@@ -12,8 +12,8 @@ import struct
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from lior.errors import LabelTooLong
-from lior.message import MAX_LABEL_LENGTH, NULL_CORRELATION_ID, Message
+from lior.errors import IllegalPropertyValue, LabelTooLong
+from lior.message import MAX_LABEL_LENGTH, NULL_CORRELATION_ID, NULL_GUID, Message
 from lior.wire.ndr import FIRST_REFERENT
 
 DEAD_LETTER: Final = 1  # pAuditing (2.2.3.2)
@@ -64,7 +64,8 @@ def send_stub(handle: bytes, message: Message, uow: UUID | None = None) -> list[
     kind."""
     if (
         message.security is not None or message.administration_queue or message.response_queue
-        or message.connector_type is not None or message.tracing_requested
+        or message.connector_type is not None or message.tracing_requested or message.application_deadletter_queue
+        or message.tracing_queue is not NULL_GUID or message.allow_peek_when_locked or message.soap is not None
     ):  # fmt: skip
         return None
     label, extension, correlation, body = message.label, message.extension, message.correlation_id, message.body
@@ -83,8 +84,11 @@ def send_stub(handle: bytes, message: Message, uow: UUID | None = None) -> list[
         if title > MAX_LABEL_LENGTH + 1:
             raise LabelTooLong(f"a label of {title - 1} UTF-16 units", where="Label",
                                remedy=f"a label has at most {MAX_LABEL_LENGTH}")
-    head = _FIXED.pack(handle, fixed[0], size, size, fixed[1], title, fixed[2], message.time_to_reach_queue, fixed[3],
-                       message.time_to_be_received, fixed[4], len(extension), fixed[5])
+    try:
+        head = _FIXED.pack(handle, fixed[0], size, size, fixed[1], title, fixed[2], message.time_to_reach_queue,
+                           fixed[3], message.time_to_be_received, fixed[4], len(extension), fixed[5])
+    except struct.error:
+        raise IllegalPropertyValue("a time has 32 bits", where="time_to_reach_queue, time_to_be_received") from None
     parts = [head, shape.before]
     if correlation != NULL_CORRELATION_ID:
         parts += (_COUNTS.pack(inner[0], 20, 0, 20), correlation)
@@ -105,7 +109,11 @@ def send_stub(handle: bytes, message: Message, uow: UUID | None = None) -> list[
 def _remembered(key: tuple[object, ...]) -> Shape:
     if len(_shapes) >= _SHAPES:
         _shapes.clear()
-    shape = _shapes[key] = _shape(*key)  # type: ignore[arg-type]
+    try:
+        shape = _shapes[key] = _shape(*key)  # type: ignore[arg-type]
+    except OverflowError:
+        raise IllegalPropertyValue("a number is out of its range", where="message",
+                                   remedy="priority is 0 to 7, delivery 0 or 1; classes have 16 bits, tags 32") from None
     return shape
 
 

@@ -6,16 +6,16 @@ the context handle of another interface of that group, as {"rpc": hexadecimal}.
 """
 
 from typing import Final
-from uuid import UUID
 
 from lior.wire.ndr_types import CONTEXT_HANDLE, OCTETS, U32, Array, Unique
-from lior.wire.rpc_interface import In, InOut, Interface, Out, method
+from lior.wire.rpc_interface import In, InOut, Interface, Out, interface, method
 
 OPEN_SESSION: Final = 0
 CALL: Final = 1
 CLOSE_SESSION: Final = 2
 
-LIOR: Final = Interface("lior", UUID("fa1de642-48d3-4e19-8a11-f8470c0f0584"), (1, 0), 3, (
+LIOR: Final[Interface] = interface(
+    "lior", "fa1de642-48d3-4e19-8a11-f8470c0f0584", (1, 0), 3,
     method(OPEN_SESSION, "LiorOpenSession",
            Out("session", CONTEXT_HANDLE),
            Out("size", U32),
@@ -28,4 +28,4 @@ LIOR: Final = Interface("lior", UUID("fa1de642-48d3-4e19-8a11-f8470c0f0584"), (1
            Out("answer", Unique(Array(OCTETS, "answer_size")))),
     method(CLOSE_SESSION, "LiorCloseSession",
            InOut("session", CONTEXT_HANDLE)),
-))
+)
