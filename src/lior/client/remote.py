@@ -24,11 +24,11 @@ ACTIONS: Final = frozenset({"current", "next", "previous", "first", "last"})
 
 
 class Held:
-    """A handle or a cursor: its number in the session that gave it."""
+    """A handle or a cursor: its number in the session that gave it, or how that knows a handle of others."""
 
     __slots__ = ("channel", "number", "transactional")
 
-    def __init__(self, channel: SessionChannel, number: int, transactional: bool | None = None) -> None:
+    def __init__(self, channel: SessionChannel, number: Any, transactional: bool | None = None) -> None:
         self.channel = channel
         self.number = number
         self.transactional = transactional
@@ -76,6 +76,10 @@ class RemoteBackend:
             await channel.close()
 
     # The connection
+
+    async def channel(self) -> SessionChannel:
+        """The session that calls go to now."""
+        return await self._connected()
 
     async def _connected(self) -> SessionChannel:
         channel = self._channel
@@ -328,7 +332,7 @@ def check_action(action: str) -> None:
         raise ValueError(f"an action is one of {', '.join(sorted(ACTIONS))}")
 
 
-def _number(cursor: Held | None) -> int | None:
+def _number(cursor: Held | None) -> Any:
     return None if cursor is None else cursor.number
 
 

@@ -18,9 +18,10 @@ from lior.client.rpc.classic import give_up
 from lior.client.rpc.handles import ClassicHandle, Cursor, Handle, MoveHandle, ReadHandle, SessionHandle
 from lior.client.rpc.link import Dial, Link
 from lior.client.rpc.opening import MOVE_ACCESS, is_several, open_queue, open_to_move, open_to_read, queue_manager_of, single
+from lior.client.rpc.reading import Taken
 from lior.client.rpc.tunnel import Tunnel
 from lior.client.session_calls import SessionChannel
-from lior.errors import LiorError, ServiceNotAvailable, TransactionSequence, UnsupportedOperation
+from lior.errors import LiorError, ServiceNotAvailable, SharingViolation, TransactionSequence, UnsupportedOperation
 from lior.message import Message, ObjectId
 from lior.names import QueueSuffix
 from lior.security import SecurityDescriptor
@@ -170,7 +171,10 @@ class RpcBackend:
         return handle.take_by_lookup(lookup_id, action)
 
     async def end_take(self, taken: Any, take: bool) -> None:
-        await taken.end(take)
+        if isinstance(taken, Taken):
+            await taken.end(take)
+        else:
+            await self.session.end_take(taken, take)
 
     async def move(self, source: Handle, lookup_id: int, target: Handle, transaction: UUID | None = None) -> None:
         await source.move(lookup_id, target, self._own(transaction))
@@ -262,10 +266,12 @@ class RpcBackend:
 
     async def purge_queue(self, name: str) -> None:
         link = await self._connected()
-        if link.is_lior:  # also one that somebody has open for himself
-            await self.session.purge_queue(name)
-        else:
+        try:
             await objects.purge(link, name)
+        except LiorError as error:  # one that somebody has open for himself is not opened, but may be purged
+            if not link.is_lior or not isinstance(error, SharingViolation | UnsupportedOperation):
+                raise
+            await self.session.purge_queue(name)
 
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> None:
         link = await self._connected()
