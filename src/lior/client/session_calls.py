@@ -57,7 +57,7 @@ def plain(value: Any, put: Callable[[bytes], Any]) -> Any:
 
 
 def undoing(name: str, result: Any) -> tuple[str, dict[str, Any]] | None:
-    """The call that lets go of what an answered call brought, with its arguments; None if it brought nothing to hold."""
+    """The call that lets go of what an answered call brought, with its arguments; None if that was nothing."""
     undo = _UNDO.get(name)
     if undo is None:
         return None

@@ -17,7 +17,15 @@ from lior.client.rpc import objects
 from lior.client.rpc.classic import give_up
 from lior.client.rpc.handles import ClassicHandle, Cursor, Handle, MoveHandle, ReadHandle, SessionHandle
 from lior.client.rpc.link import Dial, Link
-from lior.client.rpc.opening import MOVE_ACCESS, is_several, open_queue, open_to_move, open_to_read, queue_manager_of, single
+from lior.client.rpc.opening import (
+    MOVE_ACCESS,
+    is_several,
+    open_queue,
+    open_to_move,
+    open_to_read,
+    queue_manager_of,
+    single,
+)
 from lior.client.rpc.reading import Taken
 from lior.client.rpc.tunnel import Tunnel
 from lior.client.session_calls import SessionChannel
@@ -194,14 +202,19 @@ class RpcBackend:
         finally:
             await self.session.close_handle(held)
 
-    def session_lookup(self, context: bytes, lookup_id: int, action: str, peek: bool, uow: UUID | None) -> Any:
-        return self._with_context(
-            context, lambda held: self.session.read_by_lookup(held, lookup_id, action, peek, uow))
+    def session_lookup(
+        self, context: bytes, lookup_id: int, action: str, peek: bool, uow: UUID | None
+    ) -> Awaitable[Message]:
+        return self._by_context(context, lambda held: self.session.read_by_lookup(held, lookup_id, action, peek, uow))
 
-    def session_take(self, context: bytes, lookup_id: int, action: str) -> Any:
-        return self._with_context(context, lambda held: self.session.take_by_lookup(held, lookup_id, action))
+    def session_take(self, context: bytes, timeout_ms: int) -> Awaitable[Any]:
+        return self._by_context(context, lambda held: self.session.take(held, timeout_ms))
 
-    async def _with_context(self, context: bytes, call: Callable[[Held], Awaitable[Any]]) -> Any:
+    def session_take_by_lookup(self, context: bytes, lookup_id: int, action: str) -> Awaitable[Any]:
+        return self._by_context(context, lambda held: self.session.take_by_lookup(held, lookup_id, action))
+
+    async def _by_context(self, context: bytes, call: Callable[[Held], Awaitable[Any]]) -> Any:
+        """On a queue that a documented interface opened."""
         channel = await self.session.channel()
         return await call(Held(channel, {"rpc": context.hex()}))
 

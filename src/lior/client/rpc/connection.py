@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from lior.client.rpc.errors import faulted
 from lior.errors import LiorError, ServiceNotAvailable
-from lior.protocols.rpc.client_association import Answer, Bound, ClientAssociation, Fault
 from lior.protocols.rpc.call import Close, Send
+from lior.protocols.rpc.client_association import Answer, Bound, ClientAssociation, Fault
 
 Parse = Callable[[bytes], Any]  # of the answer's stub: the result, or an error
 Undo = Callable[[Any], None]  # of a result that nobody wants any more

@@ -21,7 +21,6 @@ from lior.client.rpc.reading import (
     LOOKUP_PEEK,
     LOOKUP_RECEIVE,
     QueueReader,
-    Taken,
 )
 from lior.client.rpc.send_stub import send_stub
 from lior.client.rpc.transfer_buffer import inexpressible, sent
@@ -226,17 +225,18 @@ class ReadHandle(Handle):
             return self.reader.read(ACTION_PEEK_CURRENT if peek else ACTION_RECEIVE, 0, uow=uow, kept=not peek)
         raise self.unsupported("reading the last message")
 
-    def take(self, timeout_ms: int, cursor: Cursor | None) -> Awaitable[Taken]:
-        self.live()
+    def take(self, timeout_ms: int, cursor: Cursor | None) -> Awaitable[Any]:
+        """Through the session if there is one: RemoteRead gives a message back after a few minutes (3.1.5.1)."""
+        if self.live().is_lior and cursor is None:
+            return self.backend.session_take(self.reader.context, timeout_ms)
         return self.reader.read(ACTION_RECEIVE, timeout_ms, cursor=self.cursor_number(cursor), kept=True, ending=False)
 
     def take_by_lookup(self, lookup_id: int, action: str) -> Awaitable[Any]:
         check_action(action)
-        link = self.live()
+        if self.live().is_lior:
+            return self.backend.session_take_by_lookup(self.reader.context, lookup_id, action)
         if action in LOOKUP_RECEIVE:
             return self.reader.read(LOOKUP_RECEIVE[action], lookup_id=lookup_id, kept=True, ending=False)
-        if link.is_lior:
-            return self.backend.session_take(self.reader.context, lookup_id, action)
         raise self.unsupported(f"holding the {action} message")
 
     async def open_cursor(self) -> Cursor:

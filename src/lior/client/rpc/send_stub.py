@@ -22,10 +22,11 @@ _SHAPES: Final = 256  # that are remembered; an application tag makes a shape
 
 # The fixed part behind the context handle (2.2.3.2, 2.2.3.3), all members of four bytes: "0" what a send leaves alone,
 # a capital for a pointer that a property may have, a small letter for a number of the message's own.
-_MEMBERS: Final = (
+_LAYOUT: Final = (
     "0 0 0 0 Class 0 Correlation 0 0 Priority Delivery Acknowledge Auditing Tag Body body body 0 Title title 0 reach 0 "
     "live 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 Uow Extension extension 0 0 Type 0 0 0 0"
-).split()
+)
+_MEMBERS: Final = tuple(_LAYOUT.split(" "))
 _COUNTS: Final = struct.Struct("<IIII")  # inner pointer of a `**`, maximum count, offset, actual count
 _PADDING: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
 _MESSAGE_ID: Final = bytes(20)  # what pMessageID holds on the way in
@@ -113,7 +114,7 @@ def _remembered(key: tuple[object, ...]) -> Shape:
         shape = _shapes[key] = _shape(*key)  # type: ignore[arg-type]
     except OverflowError:
         raise IllegalPropertyValue("a number is out of its range", where="message",
-                                   remedy="priority is 0 to 7, delivery 0 or 1; classes have 16 bits, tags 32") from None
+                                   remedy="priority is 0 to 7, delivery 0 or 1; classes have 16 bits") from None
     return shape
 
 

@@ -166,8 +166,10 @@ class Room:
         assert isinstance(transfer, Receive)
         before = [getattr(self, name) for name in self.__slots__]
         for name, needed in (
-            ("response", transfer.pul_response_format_name_len_prop), ("admin", transfer.pul_admin_format_name_len_prop),
-            ("dest", transfer.pul_dest_format_name_len_prop), ("ordering", transfer.pul_ordering_format_name_len_prop),
+            ("response", transfer.pul_response_format_name_len_prop),
+            ("admin", transfer.pul_admin_format_name_len_prop),
+            ("dest", transfer.pul_dest_format_name_len_prop),
+            ("ordering", transfer.pul_ordering_format_name_len_prop),
         ):  # fmt: skip
             setattr(self, name, min(max(getattr(self, name), needed or 0), MAX_FORMAT_NAME_LENGTH))
         for name, needed in (
@@ -222,7 +224,7 @@ def received(found: CACTransferBufferV2) -> Message:
     auditing = found.p_auditing or 0
     connector = found.pp_connector_type
     extension = _bytes(found.pp_msg_extension)[: found.p_msg_extension_size or 0]
-    message = Message(
+    return Message(
         body=_bytes(found.pp_body)[:body_size],
         label=_text(found.pp_title),
         body_type=found.pul_body_type or 0,
@@ -249,7 +251,6 @@ def received(found: CACTransferBufferV2) -> Message:
         security=_security(found),
         transaction=_transaction(found, _text(names.pp_ordering_format_name)),
     )
-    return message
 
 
 def _bytes(value: object) -> bytes:

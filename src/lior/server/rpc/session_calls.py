@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from lior.errors import InvalidHandle, LiorError, ServiceNotAvailable
+from lior.errors import LiorError
 from lior.protocols.rpc.call import PENDING
 from lior.protocols.rpc.faults import BAD_STUB_DATA, TOO_BUSY, RpcFault
 from lior.server.admin.session import ClientSession, Outcome

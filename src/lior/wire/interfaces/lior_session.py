@@ -7,7 +7,9 @@ the context handle of another interface of that group, as {"rpc": hexadecimal}.
 
 from typing import Final
 
-from lior.wire.ndr_types import CONTEXT_HANDLE, OCTETS, U32, Array, Unique
+from lior.wire.ndr_arrays import OCTETS, Array
+from lior.wire.ndr_pointers import Unique
+from lior.wire.ndr_types import CONTEXT_HANDLE, U32
 from lior.wire.rpc_interface import In, InOut, Interface, Out, interface, method
 
 OPEN_SESSION: Final = 0
