@@ -47,13 +47,13 @@ NULL: Final = Null.NULL
 class NdrWriter:
     """Builds one stub. Values must be in range: whoever builds a request checks what a user gave."""
 
-    __slots__ = ("_deferred", "_parts", "_referent", "data")
+    __slots__ = ("_deferred", "_parts", "data", "referents")
     wide: ClassVar[bool] = False  # counts and pointers of eight bytes
 
     def __init__(self) -> None:
         self.data = bytearray()  # its length tells the alignment: what is in _parts is a multiple of eight
         self._parts: list[bytes | bytearray | memoryview] = []
-        self._referent = FIRST_REFERENT
+        self.referents = FIRST_REFERENT  # the next one
         self._deferred: list[Callable[[], None]] = []
 
     def to_bytes(self) -> bytes:
@@ -158,8 +158,8 @@ class NdrWriter:
         self.u32(0)
 
     def next_referent(self) -> int:
-        referent = self._referent
-        self._referent = referent + 4
+        referent = self.referents
+        self.referents = referent + 4
         return referent
 
     def defer(self, action: Callable[[], None]) -> None:
@@ -245,19 +245,6 @@ class NdrReader:
         value = bytes(self.data[self.at:end])
         self.at = end
         return value
-
-    def view(self, count: int) -> memoryview:
-        """Bytes as they are, not copied."""
-        end = self.at + count
-        if end > len(self.data):
-            raise self._truncated(count)
-        value = memoryview(self.data)[self.at:end]
-        self.at = end
-        return value
-
-    def characters(self, count: int) -> str:
-        """WCHARs that need not be a string: halves of surrogate pairs and NULs are kept."""
-        return self.raw(2 * count).decode("utf-16-le" if self.order == "<" else "utf-16-be", "surrogatepass")
 
     def numbers(self, code: Number, count: int) -> tuple[int, ...]:
         """The elements of an array of one primitive type whose count is already known."""

@@ -1,6 +1,8 @@
 """QUEUE_FORMAT and the structures inside it as NDR ([MS-MQMQ] 2.2.7 to 2.2.10, 2.2.18.1.8).
 
 The union tag of QUEUE_FORMAT is one byte, marshalled again behind m_reserved; the arm follows at its own alignment.
+In NDR64 the structure, the union and its arm align to eight bytes, the size of the largest arm's pointer, and the
+structure ends at a multiple of that ([MS-RPCE] 2.2.5.3.4).
 """
 
 from collections.abc import Callable
@@ -80,19 +82,27 @@ _T = QueueFormatType
 
 def write_queue_format(writer: NdrWriter, value: QueueFormat) -> None:
     """The fixed part of one QUEUE_FORMAT; its string follows at the writer's next flush."""
-    writer.align(4)
+    writer.align(8 if writer.wide else 4)
     writer.u8(value.format_type)
     writer.u8(value.suffix_and_flags)
     writer.u16(0)  # m_reserved
+    if writer.wide:
+        writer.align(8)
     writer.u8(value.format_type)
+    if writer.wide:
+        writer.align(8)
     _ARMS[value.format_type][0](writer, value)
+    if writer.wide:
+        writer.align(8)
 
 
 def read_queue_format(reader: NdrReader, place: Place) -> None:
     """One QUEUE_FORMAT; `place` gets it at once or, if it holds a string, at the reader's next flush."""
-    reader.align(4)
+    reader.align(8 if reader.wide else 4)
     format_type, suffix_and_flags = reader.u8(), reader.u8()
     reader.u16()  # m_reserved: a server must not use it
+    if reader.wide:
+        reader.align(8)
     tag = reader.u8()
     if tag != format_type:
         raise reader.malformed(f"QUEUE_FORMAT of type {format_type} with union tag {tag}")
@@ -100,7 +110,11 @@ def read_queue_format(reader: NdrReader, place: Place) -> None:
     if arm is None:
         raise reader.malformed(f"QUEUE_FORMAT of type {format_type}, which has no arm")
     suffix, flags = split_suffix_and_flags(suffix_and_flags)
+    if reader.wide:
+        reader.align(8)
     arm[1](reader, partial(QueueFormat, _T(format_type), suffix, flags), place)
+    if reader.wide:
+        reader.align(8)
 
 
 def _write_nothing(writer: NdrWriter, value: QueueFormat) -> None:

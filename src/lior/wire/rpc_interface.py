@@ -28,11 +28,11 @@ def In(name: str, type: Type) -> Parameter:  # noqa: N802 - as in the IDL
     return Parameter(name, type, True, False)
 
 
-def Out(name: str, type: Type) -> Parameter:  # noqa: N802
+def Out(name: str, type: Type) -> Parameter:  # noqa: N802 - as in the IDL
     return Parameter(name, type, False, True)
 
 
-def InOut(name: str, type: Type) -> Parameter:  # noqa: N802
+def InOut(name: str, type: Type) -> Parameter:  # noqa: N802 - as in the IDL
     return Parameter(name, type, True, True)
 
 

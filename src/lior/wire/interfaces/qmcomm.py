@@ -3,21 +3,9 @@
 from typing import Final
 
 from lior.wire.interfaces.structures import CAC_TRANSFER_BUFFER_V1, OBJECT_FORMAT
-from lior.wire.ndr_types import (
-    CHARACTERS,
-    CONTEXT_HANDLE,
-    GUID,
-    OCTETS,
-    PROPVARIANT,
-    QUEUE_FORMAT,
-    STRING,
-    U32,
-    XACTUOW,
-    Array,
-    Full,
-    Ranged,
-    Unique,
-)
+from lior.wire.ndr_arrays import CHARACTERS, OCTETS, PROPVARIANT, Array
+from lior.wire.ndr_pointers import Full, Unique
+from lior.wire.ndr_types import CONTEXT_HANDLE, GUID, QUEUE_FORMAT, STRING, U32, XACTUOW, Ranged
 from lior.wire.rpc_interface import In, InOut, Out, interface, method
 
 _SD_SIZE: Final = Ranged(U32, 0, 524288)

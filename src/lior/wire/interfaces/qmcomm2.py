@@ -3,7 +3,8 @@
 from typing import Final
 
 from lior.wire.interfaces.structures import CAC_CREATE_REMOTE_CURSOR, CAC_TRANSFER_BUFFER_V2
-from lior.wire.ndr_types import CONTEXT_HANDLE, OBJECTID, QUEUE_FORMAT, U32, Unique
+from lior.wire.ndr_pointers import Unique
+from lior.wire.ndr_types import CONTEXT_HANDLE, OBJECTID, QUEUE_FORMAT, U32
 from lior.wire.rpc_interface import In, InOut, interface, method
 
 QMCOMM2: Final = interface(

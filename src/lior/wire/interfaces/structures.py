@@ -12,25 +12,10 @@ from uuid import UUID
 from lior.message import ObjectId
 from lior.names import QueueFormat
 from lior.wire.ndr import Null
-from lior.wire.ndr_types import (
-    CHARACTERS,
-    GUID,
-    I32,
-    OBJECTID,
-    OCTETS,
-    QUEUE_FORMAT,
-    U8,
-    U16,
-    U32,
-    VIEW,
-    XACTUOW,
-    Array,
-    Ranged,
-    Structure,
-    Type,
-    Union,
-    Unique,
-)
+from lior.wire.ndr_arrays import CHARACTERS, OCTETS, VIEW, Array
+from lior.wire.ndr_pointers import Unique
+from lior.wire.ndr_structure import Structure, Union
+from lior.wire.ndr_types import GUID, I32, OBJECTID, QUEUE_FORMAT, U8, U16, U32, XACTUOW, Ranged, Type
 
 CACTB_SEND: Final = 0  # TRANSFER_TYPE, 2.2.2.1
 CACTB_RECEIVE: Final = 1
@@ -71,25 +56,40 @@ class Receive:
     asynchronous: int = 0
     cursor: int = 0
     ul_response_format_name_len: int = 0
+    ul_admin_format_name_len: int = 0
+    ul_dest_format_name_len: int = 0
+    ul_ordering_format_name_len: int = 0
     pp_response_format_name: str | Null | None = None
     pul_response_format_name_len_prop: int | None = None
-    ul_admin_format_name_len: int = 0
     pp_admin_format_name: str | Null | None = None
     pul_admin_format_name_len_prop: int | None = None
-    ul_dest_format_name_len: int = 0
     pp_dest_format_name: str | Null | None = None
     pul_dest_format_name_len_prop: int | None = None
-    ul_ordering_format_name_len: int = 0
     pp_ordering_format_name: str | Null | None = None
     pul_ordering_format_name_len_prop: int | None = None
 
 
 @dataclass(slots=True)
 class CACTransferBufferV1:
-    """2.2.3.2. `transfer` is the member of the union that `u_transfer_type` selects."""
+    """2.2.3.2, its counts and flags before its pointers. `transfer` is what `u_transfer_type` selects."""
 
     u_transfer_type: int
     transfer: Send | Receive | CACCreateRemoteCursor
+    ul_body_buffer_size_in_bytes: int = 0
+    ul_alloc_body_buffer_in_bytes: int = 0
+    ul_title_buffer_size_in_wchars: int = 0
+    ul_absolute_time_to_queue: int = 0
+    ul_relative_time_to_live: int = 0
+    ul_auth_level: int = 0
+    ul_sender_cert_len: int = 0
+    ul_prov_name_len: int = 0
+    f_default_provider: int = 0
+    ul_symm_keys_size: int = 0
+    b_encrypted: int = 0
+    b_authenticated: int = 0
+    u_sender_id_len: int = 0
+    ul_signature_size: int = 0
+    ul_msg_extension_buffer_in_bytes: int = 0
     p_class: int | None = None
     pp_message_id: ObjectId | Null | None = None
     pp_correlation_id: Octets | Null | None = None
@@ -101,46 +101,31 @@ class CACTransferBufferV1:
     p_auditing: int | None = None
     p_application_tag: int | None = None
     pp_body: Octets | Null | None = None
-    ul_body_buffer_size_in_bytes: int = 0
-    ul_alloc_body_buffer_in_bytes: int = 0
     p_body_size: int | None = None
     pp_title: str | Null | None = None
-    ul_title_buffer_size_in_wchars: int = 0
     pul_title_buffer_size_in_wchars: int | None = None
-    ul_absolute_time_to_queue: int = 0
     pul_relative_time_to_queue: int | None = None
-    ul_relative_time_to_live: int = 0
     pul_relative_time_to_live: int | None = None
     p_trace: int | None = None
     pul_sender_id_type: int | None = None
     pp_sender_id: Octets | Null | None = None
     pul_sender_id_len_prop: int | None = None
     pul_priv_level: int | None = None
-    ul_auth_level: int = 0
     p_authenticated: int | None = None
     pul_hash_alg: int | None = None
     pul_encrypt_alg: int | None = None
     pp_sender_cert: Octets | Null | None = None
-    ul_sender_cert_len: int = 0
     pul_sender_cert_len_prop: int | None = None
     ppwcs_prov_name: str | Null | None = None
-    ul_prov_name_len: int = 0
     pul_auth_prov_name_len_prop: int | None = None
     pul_prov_type: int | None = None
-    f_default_provider: int = 0
     pp_symm_keys: Octets | Null | None = None
-    ul_symm_keys_size: int = 0
     pul_symm_keys_size_prop: int | None = None
-    b_encrypted: int = 0
-    b_authenticated: int = 0
-    u_sender_id_len: int = 0
     pp_signature: Octets | Null | None = None
-    ul_signature_size: int = 0
     pul_signature_size_prop: int | None = None
     pp_src_qm_id: UUID | Null | None = None
     p_uow: UUID | None = None
     pp_msg_extension: Octets | Null | None = None
-    ul_msg_extension_buffer_in_bytes: int = 0
     p_msg_extension_size: int | None = None
     pp_connector_type: UUID | Null | None = None
     pul_body_type: int | None = None
@@ -160,8 +145,8 @@ class CACTransferBufferV2(CACTransferBufferV1):
 class ObjectFormat:
     """OBJECT_FORMAT, 2.2.3.5. `obj_type` has no other value on the wire."""
 
-    p_queue_format: QueueFormat | None
     obj_type: int = 1
+    p_queue_format: QueueFormat | None = None
 
 
 def _octets(size: str, length: str | None = None) -> Type:
