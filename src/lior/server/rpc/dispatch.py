@@ -155,7 +155,7 @@ class Dispatcher:
 
     def _wait(self, operation: Operation, call: Call, awaitable: Awaitable[Any]) -> None:
         future = asyncio.ensure_future(awaitable)
-        call.on_cancel = lambda _: future.cancel() and None
+        call.on_cancel = lambda _: None if future.cancel() else None
 
         def done(ended: asyncio.Future[Any]) -> None:
             call.on_cancel = None
