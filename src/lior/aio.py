@@ -33,9 +33,9 @@ def connect(
     level: str | None = None,
 ) -> Opening:
     """A queue manager that `lior serve` runs, or another one of the same protocols: named by its data directory, by
-    host or host:port, or by a URL; without a name the one with its data in a default directory. A host wants a `user` with
-    his `password` (or LIOR_USER and LIOR_PASSWORD_FILE), or the server's token (`token`, LIOR_TOKEN, or the file that
-    LIOR_TOKEN_FILE names); docs/server.md says more. Await it, or use it with `async with`."""
+    host or host:port, or by a URL; without a name the one with its data in a default directory. A host wants a `user`
+    with his `password` (or LIOR_USER and LIOR_PASSWORD_FILE), or the server's token (`token`, LIOR_TOKEN, or the file
+    that LIOR_TOKEN_FILE names); docs/server.md says more. Await it, or use it with `async with`."""
 
     async def start() -> Backend:
         from lior.client.connecting import connected  # what it takes to connect takes a while to import
