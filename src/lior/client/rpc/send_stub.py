@@ -24,7 +24,7 @@ _SHAPES: Final = 256  # that are remembered; an application tag makes a shape
 # a capital for a pointer that a property may have, a small letter for a number of the message's own.
 _LAYOUT: Final = (
     "0 0 0 0 Class 0 Correlation 0 0 Priority Delivery Acknowledge Auditing Tag Body body body 0 Title title 0 reach 0 "
-    "live 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 Uow Extension extension 0 0 Type 0 0 0 0"
+    "live 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 Uow Extension extension 0 0 Type 0 0 0 0"
 )
 _MEMBERS: Final = tuple(_LAYOUT.split(" "))
 _COUNTS: Final = struct.Struct("<IIII")  # inner pointer of a `**`, maximum count, offset, actual count
