@@ -55,7 +55,7 @@ class Unique(Type):
 
 
 class Full(Unique):
-    """[ptr]. No method of these interfaces has two of them that could point to one thing, so no referent comes twice."""
+    """[ptr]. No method here has two of them that could point to one thing, so no referent comes twice."""
 
 
 def _read_inner(pointer: Bound) -> Read:

@@ -29,34 +29,27 @@ from lior.wire.rpc_pdu import (
 
 ALIGNMENT: Final = 16  # of sec_trailer, from the start of the body (2.2.2.11)
 
-# What a signature covers: the whole PDU up to itself, its body, or nothing but the sequence number
-WHOLE_PDU, BODY_ONLY, NOTHING = range(3)
-
 
 class AuthenticationFailed(LiorError):
     """The peer is not who it says, or its token is broken. What it is told is only that."""
 
 
 class MessageSecurity(Protocol):
-    """Per-message protection, in sequence. What fails raises AuthenticationFailed.
+    """Per-message protection, in sequence. What fails raises AuthenticationFailed."""
 
-    `candidates` are the parts (before, after) of the PDU that a signature may cover besides the body; the answer says
-    which of them it does.
-    """
-
-    signs_headers: bool  # covers the whole PDU even where header signing was not negotiated
+    signs_headers: bool  # signatures cover the whole PDU even where header signing was not negotiated
 
     def signature_size(self, privacy: bool) -> int: ...
 
     def sign(self, message: bytes) -> bytes: ...
 
-    def verify(self, messages: list[bytes], signature: bytes) -> int: ...
+    def verify(self, message: bytes, signature: bytes) -> None: ...
 
     def seal(self, before: bytes, body: bytes, after: bytes) -> tuple[bytes, bytes]:
         """The body encrypted, and a signature over all three."""
         ...
 
-    def unseal(self, body: bytes, candidates: list[tuple[bytes, bytes]], signature: bytes) -> tuple[bytes, int]: ...
+    def unseal(self, before: bytes, body: bytes, after: bytes, signature: bytes) -> bytes: ...
 
 
 class Acceptor(Protocol):
@@ -94,41 +87,28 @@ Providers = Mapping[int, Callable[[], Acceptor]]  # auth_type -> a new acceptor
 class SecurityContext:
     """One entry of the Table of Security Context Handles."""
 
-    __slots__ = ("acceptor", "caller", "context_id", "error", "form", "header_sign", "level", "messages", "ready",
-                 "service")  # fmt: skip
+    __slots__ = ("acceptor", "caller", "context_id", "error", "level", "messages", "ready", "service", "whole_pdu")
 
     def __init__(self, service: int, level: int, context_id: int, caller: Caller) -> None:
         self.service = service
         self.level = level
         self.context_id = context_id
         self.caller = caller
-        self.header_sign = False
         self.ready = False
         self.error = 0  # the fault for its first request, after an auth3 that failed
         self.acceptor: Any = None
         self.messages: Any = None
-        self.form = WHOLE_PDU
+        self.whole_pdu = True  # what signatures cover; the body alone otherwise
 
     def complete(self, messages: MessageSecurity, header_sign: bool) -> None:
-        """The authentication succeeded."""
+        """The authentication succeeded. Header signing is agreed on, or not (3.3.1.5.2.2); NTLM includes what is not to
+        be signed nevertheless ([MS-NLMP] 3.4.6, 3.4.8), and that at level packet too. The table of 3.3.1.5.2.2 protects
+        no part of a PDU at that level; a provider that takes it at its word would sign nothing, and Samba signs as at
+        level integrity. So do we."""
         self.messages = messages
-        self.header_sign = header_sign
-        self.form = self._forms()[0]
+        self.whole_pdu = header_sign or messages.signs_headers
         self.acceptor = None
         self.ready = True
-
-    def _forms(self) -> list[int]:
-        """What a signature may cover. Where header signing was agreed on, no doubt is left. Without, the table of
-        3.3.1.5.2.2 protects the body alone, but NTLM with extended session security signs whole PDUs on Windows, in
-        Samba and in impacket: both are taken, and answered in kind. At level packet the table protects no part, so
-        that the signature proves the sequence only; Samba signs the same parts as at level integrity."""
-        if self.header_sign:
-            forms = [WHOLE_PDU]
-        elif self.messages.signs_headers:
-            forms = [WHOLE_PDU, BODY_ONLY]
-        else:
-            forms = [BODY_ONLY]
-        return [*forms, NOTHING] if self.level == LEVEL_PACKET else forms
 
     @property
     def signs(self) -> bool:
@@ -148,10 +128,10 @@ class SecurityContext:
         head = HEADER.pack(VERSION | ptype << 16 | flags << 24, LITTLE_ENDIAN,
                            REQUEST_SIZE + len(body) + SEC_TRAILER_SIZE + size, size, call_id) + start
         if privacy:
-            around = (head, trailer) if self.form == WHOLE_PDU else (b"", b"")
-            sealed, signature = self.messages.seal(around[0], body, around[1])
+            parts = (head, body, trailer) if self.whole_pdu else (b"", body, b"")
+            sealed, signature = self.messages.seal(*parts)
             return b"".join((head, sealed, trailer, signature))
-        signature = self.messages.sign(_signed(self.form, head, body, trailer))
+        signature = self.messages.sign(b"".join((head, body, trailer)) if self.whole_pdu else body)
         return b"".join((head, body, trailer, signature))
 
     def unprotect(self, pdu: bytes, auth_length: int, body_at: int) -> bytes:
@@ -159,24 +139,15 @@ class SecurityContext:
         trailer_at = len(pdu) - auth_length - SEC_TRAILER_SIZE
         head, body = pdu[:body_at], pdu[body_at:trailer_at]
         trailer, signature = pdu[trailer_at:trailer_at + SEC_TRAILER_SIZE], pdu[trailer_at + SEC_TRAILER_SIZE:]
-        forms = self._forms()
         if self.level == LEVEL_PRIVACY:
-            around = [(head, trailer) if form == WHOLE_PDU else (b"", b"") for form in forms]
-            body, which = self.messages.unseal(body, around, signature)
-            self.form = forms[which]
+            parts = (head, body, trailer) if self.whole_pdu else (b"", body, b"")
+            body = self.messages.unseal(*parts, signature)
         elif self.level > LEVEL_CONNECT:
-            which = self.messages.verify([_signed(form, head, body, trailer) for form in forms], signature)
-            self.form = forms[which]
+            self.messages.verify(b"".join((head, body, trailer)) if self.whole_pdu else body, signature)
         padding = trailer[2]
         if padding > len(body):
             raise Malformed("more padding than body", where="sec_trailer", remedy="the peer sent a broken PDU")
         return body[:len(body) - padding] if padding else body
-
-
-def _signed(form: int, head: bytes, body: bytes, trailer: bytes) -> bytes:
-    if form == WHOLE_PDU:
-        return b"".join((head, body, trailer))
-    return body if form == BODY_ONLY else b""
 
 
 def no_security(caller: Caller) -> SecurityContext:

@@ -65,19 +65,19 @@ class Sent:
     def set_result(self, value: Any, /) -> None:
         try:
             self._call.answer((value if self._wants_identifier else None, OK))
-        except Exception:
-            _defect(self._call)
+        except Exception as error:
+            _defect(self._call, error)
 
     def set_exception(self, error: LiorError, /) -> None:
         try:
             self._call.answer((None, error.code))
-        except Exception:
-            _defect(self._call)
+        except Exception as error:
+            _defect(self._call, error)
 
 
-def _defect(call: Call) -> None:
+def _defect(call: Call, error: Exception) -> None:
     """Nothing may be raised into the queue manager's own steps, which would take it for a failure of theirs."""
-    log.exception("an answer could not be made")
+    log.error("an answer could not be made", exc_info=error)
     call.fault(UNSPECIFIED)
 
 
@@ -164,7 +164,7 @@ class _Reading:
         # where the cursor goes back to if the message does not fit
         self.place = None if cursor is None else (cursor.key, cursor.state)
 
-    def cancel(self) -> None:
+    def cancel(self, call: Call) -> None:
         """Its client is gone or asks for it: a wait ends, and takes nothing with it."""
         queue = self.entry.descriptor.queue
         if queue is not None:
@@ -204,8 +204,8 @@ class _Reply:
             self._got(self._reading, value)
         except LiorError as error:
             self.set_exception(error)
-        except Exception:
-            _defect(self._reading.call)
+        except Exception as error:
+            _defect(self._reading.call, error)
 
     def set_exception(self, error: LiorError, /) -> None:
         code = error.code
@@ -238,7 +238,7 @@ def _take(reading: _Reading, receive: Receive) -> Any:
     descriptor, service = reading.entry.descriptor, reading.service
     if descriptor.access in PEEK_ONLY:
         raise AccessDenied("the queue was opened to peek", where=descriptor.text, remedy="open it to receive")
-    reading.call.data = reading
+    reading.call.on_cancel = reading.cancel
     if reading.transaction is not None:
         service.manager.receive(
             descriptor, _Reply(reading, _taken_in_transaction, takes=True), timeout_ms=receive.request_timeout,
@@ -272,7 +272,6 @@ def _take_first(reading: _Reading) -> bool:
 
 def _taken(reading: _Reading, read: TwoPhaseRead) -> None:
     """A message is locked for this reader: see whether it fits, then take it or give it back (MP-169)."""
-    reading.call.data = None
     code = shortage(reading.request.ptb, read.message)
     manager = reading.service.manager
     if code or reading.call.cancelled:
@@ -285,7 +284,6 @@ def _taken(reading: _Reading, read: TwoPhaseRead) -> None:
 
 
 def _taken_in_transaction(reading: _Reading, message: Message) -> None:
-    reading.call.data = None
     code = shortage(reading.request.ptb, message)
     transaction = reading.transaction
     assert transaction is not None
@@ -301,7 +299,7 @@ def _peek(reading: _Reading, receive: Receive) -> Any:
     manager, descriptor = reading.service.manager, reading.entry.descriptor
     reply: Reply = _Reply(reading, _peeked, takes=True)
     timeout = receive.request_timeout
-    reading.call.data = reading
+    reading.call.on_cancel = reading.cancel
     if receive.action == MQ_ACTION_PEEK_NEXT:
         cursor = reading.cursor
         if cursor is None or cursor.state is CursorState.UNREAD:
@@ -314,7 +312,6 @@ def _peek(reading: _Reading, receive: Receive) -> Any:
 
 
 def _peeked(reading: _Reading, message: Message) -> None:
-    reading.call.data = None
     code = shortage(reading.request.ptb, message)
     if code:
         reading.go_back()  # the next try shows the same message

@@ -45,22 +45,10 @@ def path_of(service: QueueService, name: SingleName) -> tuple[str, str]:
     return path.computer, str(path)
 
 
-class Running:
-    """What cancels a call whose client goes away."""
-
-    __slots__ = ("_task",)
-
-    def __init__(self, task: asyncio.Task[Any]) -> None:
-        self._task = task
-
-    def cancel(self) -> None:
-        self._task.cancel()
-
-
 def remotely(service: QueueService, call: Call, request: Any, failed: Failed, work: Awaitable[Values]) -> Any:
     """Run what waits for another computer, and answer."""
     task = service.start(_answered(call, request, failed, work))
-    call.data = Running(task)
+    call.on_cancel = lambda _: task.cancel() and None
     return PENDING
 
 
@@ -76,7 +64,7 @@ async def _answered(call: Call, request: Any, failed: Failed, work: Awaitable[Va
         log.exception("a remote read failed")
         call.fault(UNSPECIFIED)
     finally:
-        call.data = None
+        call.on_cancel = None
 
 
 # Opening (3.1.4.17, hRemoteQueue not 0)

@@ -83,6 +83,10 @@ class Coordinator(Protocol):
     async def enlist(self, uow: UUID, cookie: bytes) -> None: ...
 
 
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
 class QueueService:
     """One for a queue manager; the shell registers its handlers for each interface."""
 
@@ -96,7 +100,9 @@ class QueueService:
         coordinator: Coordinator | None = None,
         decrypt: Callable[[Message, str], bytes | None] | None = None,
         compact: Callable[[], int] | None = None,
+        resend: Callable[[OutgoingQueue], None] | None = None,
         random: Callable[[int], int] = randbits,
+        later: Callable[[float, Callable[[], None]], Timer] | None = None,
     ) -> None:
         self.engine = engine
         self.manager = engine.manager
@@ -108,10 +114,13 @@ class QueueService:
         self.coordinator = coordinator
         self.decrypt = decrypt  # the clear body of a message that was encrypted for this queue manager
         self.compact = compact
+        self.resend = resend or _nothing_to_resend
         self.numbers = Numbers(random)
+        self.later = later or _later
         self.opened: dict[int, OpenQueue | RemoteProxy] = {}  # by pdwQMContext: one name space (MP-081)
         self.remote_opened: dict[int, OpenRemote] = {}  # by phQueue of R_QMOpenRemoteQueue
         self.units_of_work: dict[UUID, UnitOfWork] = {}
+        self.move_targets: dict[int, Any] = {}  # by pMoveContext of R_OpenQueueForMove
         self._held: Counter[Owner] = Counter()
         self._hints: OrderedDict[tuple[Owner, str], None] = OrderedDict()
         self._sids: dict[Any, bytes] = {}
@@ -255,6 +264,14 @@ class QueueService:
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def _later(seconds: float, call: Callable[[], None]) -> Timer:
+    return asyncio.get_running_loop().call_later(seconds, call)
+
+
+def _nothing_to_resend(queue: OutgoingQueue) -> None:
+    """Without a transfer nothing was sent."""
 
 
 def name_of(queue_format: QueueFormat | None) -> SingleName:
