@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tests.interop.rpc.second_interfaces import object_format, sized
+from tests.interop.rpc.second_ndr import To
 from tests.interop.rpc.second_rpc import Connection, Credentials, Fault
 from tests.interop.rpc.verbs import (
     ARM,
@@ -98,7 +99,7 @@ class ImpacketPeer:
     def open(self, name: str, access: int, share: int = 0) -> Outcome:
         found = self.call("rpc_QMOpenQueueInternal", pQueueFormat=format_of(name), dwDesiredAccess=access,
                           dwShareMode=share,
-                          lplpRemoteQueueName=None, lpClientName="impacket", pLicGuid=bytes(16))  # fmt: skip
+                          lplpRemoteQueueName=To(None), lpClientName="impacket", pLicGuid=bytes(16))  # fmt: skip
         if found.raised:
             return found
         opened = Opened(found["phQueue"], found["phQueue"], found["pdwQMContext"])

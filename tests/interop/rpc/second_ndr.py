@@ -162,6 +162,12 @@ class Fixed(Type):
         return of.bytes(self.size)
 
 
+class To(NamedTuple):
+    """A pointer that is not NULL, to a pointer that is."""
+
+    value: Any
+
+
 @dataclass
 class Pointer(Type):
     """Unique or full: nothing on this wire points twice at one thing."""
@@ -176,7 +182,8 @@ class Pointer(Type):
             to.count(0)
             return
         to.referent()
-        later.append(lambda: write(to, self.to, value))
+        target = value.value if isinstance(value, To) else value
+        later.append(lambda: write(to, self.to, target))
 
     def get(self, of: Reader, later: Later) -> Any:
         if not of.count():

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self
 
-from tests.interop.rpc.second_rpc import CONNECT
-
 RECEIVE, SEND, PEEK = 1, 2, 0x20
 TAKE, PEEK_CURRENT, PEEK_NEXT = 0, 0x80000000, 0x80000001
 FOREVER: Final = 0xFFFFFFFF
 NTLM, SPNEGO = 10, 9
+NONE, CONNECT, CALL, PACKET, INTEGRITY, PRIVACY = 1, 2, 3, 4, 5, 6
 SIZES: Final = {"body": 4096, "label": 250, "extension": 1024, "response": 1024, "admin": 1024, "destination": 1024,
                 "ordering": 1024, "sender_id": 64}  # fmt: skip
 # The names of the Wine program's lines: the members of the transfer buffer.

@@ -52,14 +52,14 @@ class WinePeer:
         return self._outcome(answer, value=answer.text("value") if "value" in answer.values else None)
 
     def create(self, path: str, properties: Mapping[int, str], security: bytes | None = None) -> Outcome:
-        given = {str(number): value for number, value in properties.items()}
+        given = _texts(properties)
         return self._outcome(self._do("create", path=quoted(path), security=security, **given))
 
     def delete(self, name: str) -> Outcome:
         return self._outcome(self._do("delete", name=_word(name)))
 
     def get(self, name: str, properties: Mapping[int, str]) -> Outcome:
-        answer = self._do("get", name=_word(name), **{str(number): value for number, value in properties.items()})
+        answer = self._do("get", name=_word(name), **_texts(properties))
         found: dict[str, Any] = {}
         for key, value in answer.values.items():
             number, _, vt = key.partition(".")
@@ -67,7 +67,7 @@ class WinePeer:
         return self._outcome(answer, **found)
 
     def set(self, name: str, properties: Mapping[int, str]) -> Outcome:
-        return self._outcome(self.wine.properties("set", _word(name), properties, binding=self.binding))
+        return self._outcome(self._do("set", name=_word(name), **_texts(properties)))
 
     def get_security(self, name: str, parts: int, length: int) -> Outcome:
         answer = self._do("get_security", name=_word(name), parts=parts, length=length)
@@ -163,6 +163,12 @@ def _word(name: str) -> str:
     kind, _, rest = name.partition(":")
     rest, at, suffix = rest.rpartition("@") if "@0x" in rest else (rest, "", "")
     return f"{kind}:{rest if kind == 'private' else quoted(rest)}{at}{suffix}"
+
+
+def _texts(properties: Mapping[int, str]) -> dict[str, str]:
+    """`type:value`, its value quoted."""
+    parted = {str(number): value.partition(":") for number, value in properties.items()}
+    return {number: f"{kind}:{quoted(value)}" for number, (kind, _, value) in parted.items()}
 
 
 def _variant(vt: int, value: str) -> Any:
