@@ -83,7 +83,7 @@ def object_format(name: str) -> ObjectFormat:
     if not isinstance(parsed, PrivateName | DirectName):
         raise UnsupportedFormatNameOperation("only private queues of the server are objects here", where=name,
                                              remedy="use a private or a direct format name")
-    return ObjectFormat(to_queue_format(parsed))
+    return ObjectFormat(p_queue_format=to_queue_format(parsed))
 
 
 def _variant(name: str, value: Any) -> PropVariant:

@@ -36,6 +36,8 @@ class Section(NamedTuple):
 def user_message_packet(message: Message, queue_manager: UUID) -> bytes:
     """The packet of a message that is in a queue here. A body that was decrypted here stays clear."""
     packet = to_user_message(message, destination_queue_manager=queue_manager)
+    if packet.transaction is not None and not packet.transaction.header.tx_sequence_number:
+        packet.transaction.header.tx_sequence_number = 1  # it was sent here and is of no stream; the packet wants one
     security = message.security
     if packet.security is not None and security is not None and not security.symmetric_key:
         packet.security.header.flags &= ~EB
