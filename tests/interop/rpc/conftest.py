@@ -17,7 +17,8 @@ from tests.interop.rpc.verbs import INTEGRITY, Login, Opened, Peer
 from tests.interop.rpc.wine_client import WineClient
 from tests.interop.rpc.wine_peer import WinePeer
 
-PASSWORDS: Final = {"root": "R00t of all", "alice": "Pässwort 1", "bob": "b0b's secret"}
+PASSWORDS: Final = {"root": "R00t of all", "alice": "Pässwort 1", "bob": "b0b's secret", "dave": "Daves 1",
+                    "erin": "Erins 1", "frank": "Franks 1"}  # the last three are those who forget theirs
 ADMINISTRATORS: Final = ("root",)
 _names = itertools.count(1)
 

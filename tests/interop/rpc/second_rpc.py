@@ -284,7 +284,7 @@ class Connection:
         self, call: int, context: int, number: int, stub: bytes, flags: int = FIRST | LAST, hint: int = 0
     ) -> bytes:
         prefix = struct.pack("<IHH", hint, context, number)
-        if not self.security or self.security.level < PACKET:
+        if not self.security or self.security.level < CALL:
             return pdu(REQUEST, call, prefix + stub, flags=flags)
         padding = -len(stub) % 16
         stub += bytes(padding)
@@ -303,11 +303,11 @@ class Connection:
             end = len(answer.data) - answer.auth_length - 8
             trailer = answer.data[end : end + 8]
             body = answer.data[8:end]
-            if self.security.level >= PACKET:
+            if self.security.level >= CALL:
                 body = self.security.unprotect(answer.raw[:24], body, trailer, answer.verifier)
             body = body[: len(body) - trailer[2]]
         else:
-            assert answer.kind == FAULT or self.security is None or self.security.level < PACKET, (
+            assert answer.kind == FAULT or self.security is None or self.security.level < CALL, (
                 "an answer is not signed"
             )
         if answer.kind == FAULT:
