@@ -15,7 +15,16 @@ from lior.protocols.rpc.faults import RpcFault
 from lior.protocols.rpc.groups import Group, Groups
 from lior.queues.manager import QueueManager
 from lior.security import Caller, local_caller
-from lior.server.rpc.methods import messages, machine, objects, queues, transactions
+from lior.server.rpc.methods import (
+    machine,
+    management,
+    messages,
+    objects,
+    qm2qm,
+    queues,
+    remote_read,
+    transactions,
+)
 from lior.server.rpc.methods.service import MethodSettings, QueueService, bound
 from lior.testing.clock import FakeClock
 from lior.testing.engine import ManualEngine
@@ -151,6 +160,9 @@ class Server:
             "qmcomm": bound({**queues.METHODS, **objects.METHODS, **transactions.METHODS, **machine.METHODS},
                             self.service),
             "qmcomm2": bound(messages.METHODS, self.service),
+            "qm2qm": bound(qm2qm.METHODS, self.service),
+            "RemoteRead": bound(remote_read.METHODS, self.service),
+            "qmmgmt": bound(management.METHODS, self.service),
         }
 
     def client(self, caller: Caller | None = None, peer: str = "192.0.2.1") -> Client:
@@ -276,7 +288,7 @@ def format_of(name: str) -> QueueFormat:
 
 
 def object_of(name: str) -> ObjectFormat:
-    return ObjectFormat(format_of(name))
+    return ObjectFormat(p_queue_format=format_of(name))
 
 
 def sent(body: bytes | None = b"hello", *, response: str = "", admin: str = "", label: str | None = None,
@@ -303,12 +315,14 @@ def wanted(*, timeout: int = 0, action: int = 0, cursor: int = 0, room: int = 10
         setattr(receive, f"ul_{each}_format_name_len", names)
         setattr(receive, f"pp_{each}_format_name", "")
         setattr(receive, f"pul_{each}_format_name_len_prop", names)
-    ptb = CACTransferBufferV2(1, receive, 0, NO_OBJECT, bytes(20), 0, 0, 0, 0, 0, 0, 0)
+    ptb = CACTransferBufferV2(1, receive, pp_message_id=NO_OBJECT, pp_correlation_id=bytes(20))
     ptb.pp_body, ptb.ul_body_buffer_size_in_bytes, ptb.ul_alloc_body_buffer_in_bytes = bytes(room), room, room
     ptb.p_body_size = 0
     ptb.pp_title, ptb.ul_title_buffer_size_in_wchars, ptb.pul_title_buffer_size_in_wchars = "", title, title
-    for name in ("pul_relative_time_to_queue", "pul_relative_time_to_live", "p_trace", "pul_sender_id_type",
-                 "pul_sender_id_len_prop", "pul_priv_level", "p_authenticated", "pul_hash_alg", "pul_encrypt_alg",
+    for name in ("p_class", "p_sent_time", "p_arrived_time", "p_priority", "p_delivery", "p_acknowledge", "p_auditing",
+                 "p_application_tag", "pul_relative_time_to_queue", "pul_relative_time_to_live", "p_trace",
+                 "pul_sender_id_type", "pul_sender_id_len_prop", "pul_priv_level", "p_authenticated",
+                 "pul_hash_alg", "pul_encrypt_alg",
                  "pul_sender_cert_len_prop", "pul_auth_prov_name_len_prop", "pul_prov_type", "pul_symm_keys_size_prop",
                  "pul_signature_size_prop", "p_msg_extension_size", "pul_body_type", "pul_version", "pb_first_in_xact",
                  "pb_last_in_xact"):  # fmt: skip

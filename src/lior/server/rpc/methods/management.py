@@ -36,7 +36,7 @@ def _info_failed(request: Any, code: int) -> Values:
 
 
 def _queue(service: QueueService, mgmt_object: Any) -> Queue:
-    name = service.core.local.expand_dot(name_of(mgmt_object.p_queue_format))
+    name = service.core.local.expand_dot(name_of(mgmt_object.object.p_queue_format))
     if isinstance(name, MultipleName):
         raise InvalidParameter("one queue at a time", where="pQueueFormat")
     return service.manager.find_queue(name)

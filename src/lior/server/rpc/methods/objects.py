@@ -208,7 +208,7 @@ def _path_to_format(service: QueueService, call: Call, request: Any) -> Values:
     if queue is None:
         raise QueueNotFound("there is no such queue here", where=str(path), remedy="see: lior queue list")
     name = PrivateName(service.core.properties.identifier, queue.private_number)
-    return (ObjectFormat(to_queue_format(name)), OK)
+    return (ObjectFormat(p_queue_format=to_queue_format(name)), OK)
 
 
 def _visible(service: QueueService, call: Call, path: PathName) -> Queue | None:

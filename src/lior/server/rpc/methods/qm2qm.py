@@ -61,7 +61,7 @@ def seek_of(action: int, lookup_id: int) -> tuple[bool, MessageSeekAction]:
     return peek, seek
 
 
-# ---- Sessions ---------------------------------------------------------------------------------------------------------
+# ---- Sessions --------------------------------------------------------------------------------------------------------
 
 
 def _open_failed(request: Any, code: int) -> Values:
@@ -106,7 +106,7 @@ def _session(service: QueueService, call: Call, number: int, error: type[LiorErr
     return entry
 
 
-# ---- Reading ----------------------------------------------------------------------------------------------------------
+# ---- Reading ---------------------------------------------------------------------------------------------------------
 
 
 class _Read:
@@ -313,7 +313,7 @@ def _cancel(service: QueueService, call: Call, request: Any) -> Values:
     return (OK,)
 
 
-# ---- Cursors, purging, the server -------------------------------------------------------------------------------------
+# ---- Cursors, purging, the server ------------------------------------------------------------------------------------
 
 
 def _close_cursor(service: QueueService, call: Call, request: Any) -> Values:

@@ -188,16 +188,45 @@ def fill(ptb: CACTransferBufferV2, message: Message, now: float) -> None:
         ptb.pp_title = message.label
     if given(ptb.pp_msg_extension):
         ptb.pp_msg_extension = message.extension
-    if ptb.p_class is not None:
-        ptb.p_class = message.message_class
+    if ptb.pul_body_type is not None:
+        ptb.pul_body_type = message.body_type
+    if ptb.p_application_tag is not None:
+        ptb.p_application_tag = message.application_tag
+    if ptb.pul_version is not None:
+        ptb.pul_version = FALCON_PACKET_VERSION
+    _fill_identity(ptb, message)
+    _fill_times(ptb, message, now)
+    _fill_delivery(ptb, message)
+    _fill_transaction(ptb, message)
+    _fill_security(ptb, message.security or _PLAIN)
+    _fill_names(ptb, message)
+
+
+def _fill_identity(ptb: CACTransferBufferV2, message: Message) -> None:
     if ptb.pp_message_id:
         ptb.pp_message_id = message.identifier or _NO_OBJECT
     if given(ptb.pp_correlation_id):
         ptb.pp_correlation_id = message.correlation_id
+    if ptb.pp_src_qm_id:
+        ptb.pp_src_qm_id = message.source_queue_manager
+    if ptb.pp_connector_type:
+        ptb.pp_connector_type = message.connector_type or NULL_GUID
+
+
+def _fill_times(ptb: CACTransferBufferV2, message: Message, now: float) -> None:
     if ptb.p_sent_time is not None:
         ptb.p_sent_time = int(message.sent_time) & 0xFFFFFFFF
     if ptb.p_arrived_time is not None:
         ptb.p_arrived_time = int(message.arrival_time) & 0xFFFFFFFF
+    if ptb.pul_relative_time_to_queue is not None:
+        ptb.pul_relative_time_to_queue = message.time_to_reach_queue
+    if ptb.pul_relative_time_to_live is not None:
+        ptb.pul_relative_time_to_live = _time_left(message, now)
+
+
+def _fill_delivery(ptb: CACTransferBufferV2, message: Message) -> None:
+    if ptb.p_class is not None:
+        ptb.p_class = message.message_class
     if ptb.p_priority is not None:
         ptb.p_priority = message.priority
     if ptb.p_delivery is not None:
@@ -206,25 +235,8 @@ def fill(ptb: CACTransferBufferV2, message: Message, now: float) -> None:
         ptb.p_acknowledge = message.acknowledgements_requested
     if ptb.p_auditing is not None:
         ptb.p_auditing = message.negative_journaling_requested | message.positive_journaling_requested << 1
-    if ptb.p_application_tag is not None:
-        ptb.p_application_tag = message.application_tag
-    if ptb.pul_relative_time_to_queue is not None:
-        ptb.pul_relative_time_to_queue = message.time_to_reach_queue
-    if ptb.pul_relative_time_to_live is not None:
-        ptb.pul_relative_time_to_live = _time_left(message, now)
     if ptb.p_trace is not None:
         ptb.p_trace = int(message.tracing_requested)
-    if ptb.pul_body_type is not None:
-        ptb.pul_body_type = message.body_type
-    if ptb.pul_version is not None:
-        ptb.pul_version = FALCON_PACKET_VERSION
-    if ptb.pp_src_qm_id:
-        ptb.pp_src_qm_id = message.source_queue_manager
-    if ptb.pp_connector_type:
-        ptb.pp_connector_type = message.connector_type or NULL_GUID
-    _fill_transaction(ptb, message)
-    _fill_security(ptb, message.security or _PLAIN)
-    _fill_names(ptb, message)
 
 
 def _time_left(message: Message, now: float) -> int:

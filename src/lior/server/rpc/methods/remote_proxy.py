@@ -48,7 +48,11 @@ def path_of(service: QueueService, name: SingleName) -> tuple[str, str]:
 def remotely(service: QueueService, call: Call, request: Any, failed: Failed, work: Awaitable[Values]) -> Any:
     """Run what waits for another computer, and answer."""
     task = service.start(_answered(call, request, failed, work))
-    call.on_cancel = lambda _: task.cancel() and None
+
+    def cancel(_: Call) -> None:
+        task.cancel()
+
+    call.on_cancel = cancel
     return PENDING
 
 

@@ -167,7 +167,7 @@ def read_failed(request: Any, code: int) -> Values:
     return (0, 0, 0, None, code)
 
 
-# ---- Opening and closing (3.1.4.2, 3.1.4.3, 3.1.4.11) -----------------------------------------------------------------
+# ---- Opening and closing (3.1.4.2, 3.1.4.3, 3.1.4.11) ----------------------------------------------------------------
 
 
 def _raised(request: Any, code: int) -> Values:
@@ -259,7 +259,7 @@ def _close(service: QueueService, call: Call, request: Any) -> Values:
     return (NULL_HANDLE, OK)
 
 
-# ---- Cursors, purging -------------------------------------------------------------------------------------------------
+# ---- Cursors, purging ------------------------------------------------------------------------------------------------
 
 
 def _cursor_failed(request: Any, code: int) -> Values:
@@ -287,7 +287,7 @@ def _purge(service: QueueService, call: Call, request: Any) -> Any:
     return PENDING
 
 
-# ---- Reading (3.1.4.7 to 3.1.4.9, 3.1.4.13, 3.1.4.15) -----------------------------------------------------------------
+# ---- Reading (3.1.4.7 to 3.1.4.9, 3.1.4.13, 3.1.4.15) ----------------------------------------------------------------
 
 
 def _check(request: Any) -> None:
@@ -403,7 +403,7 @@ def _cancel(service: QueueService, call: Call, request: Any) -> Values:
     return (OK,)
 
 
-# ---- Moving, rejecting, transactions of a coordinator (3.1.4.10, 3.1.4.12, 3.1.4.14) ----------------------------------
+# ---- Moving, rejecting, transactions of a coordinator (3.1.4.10, 3.1.4.12, 3.1.4.14) ---------------------------------
 
 
 def _move(service: QueueService, call: Call, request: Any) -> Any:

@@ -57,9 +57,9 @@ def to_message(ptb: CACTransferBufferV2, caller: Caller, sender_sid: bytes, loca
     )
     _check_numbers(ptb, message)
     if ptb.pp_msg_extension:
-        message.extension = bytes(ptb.pp_msg_extension)
+        message.extension = _octets(ptb.pp_msg_extension)
     if ptb.pp_correlation_id:
-        message.correlation_id = bytes(ptb.pp_correlation_id)
+        message.correlation_id = _octets(ptb.pp_correlation_id)
     if ptb.p_auditing:
         message.negative_journaling_requested = ptb.p_auditing & DEAD_LETTER != 0
         message.positive_journaling_requested = ptb.p_auditing & JOURNAL != 0
