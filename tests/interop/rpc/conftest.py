@@ -99,6 +99,7 @@ class Queue:
         self.peer, self.name = peer, name
         self.path = rf".\private$\{name}"
         self.direct = rf"direct:OS:.\private$\{name}"
+        self.reader = self.granted = b""  # for tests of rights: who, and the descriptor that says what
         given = {103: f"wstr:{self.path}"} | {int(number): value for number, value in properties.items()}
         peer.create(self.path, given).ok()
 
