@@ -13,14 +13,15 @@ from lior.client.target import default_directories
 from lior.names import LocalNames
 from lior.security import Caller
 from lior.server.local import MEMORY, LocalBackend, open_local
+from lior.server.rpc.accounts import AccountAdministration
 from lior.server.runtime import fresh_properties, local_names
 from lior.server.transfer_security.administration import SecurityAdministration, policy_for
 from lior.store import backup as backups
 from lior.store.doctor import examine, repair
 from lior.store.report import Report
 
-__all__ = ["MEMORY", "EmbeddedBackend", "backup", "describe", "examine", "own_names", "repair", "restore", "security",
-           "serve", "start"]
+__all__ = ["MEMORY", "EmbeddedBackend", "accounts", "backup", "describe", "examine", "own_names", "repair", "restore",
+           "security", "serve", "start"]
 
 EmbeddedBackend = LocalBackend[QueueInfo]
 
@@ -74,6 +75,11 @@ def security(
     """Keys and certificates of a data directory, whether or not a queue manager has it open. `providers` are those
     whose own keys are looked at."""
     return SecurityAdministration.of_directory(directory, policy_for(providers))
+
+
+def accounts(directory: str | os.PathLike[str]) -> AccountAdministration:
+    """The local accounts of a data directory, whether or not a queue manager has it open."""
+    return AccountAdministration(directory)
 
 
 def own_names(identifier: UUID) -> LocalNames:

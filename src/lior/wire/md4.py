@@ -18,7 +18,7 @@ _ROUNDS: Final = (
 
 def md4(data: bytes) -> bytes:
     padded = data + b"\x80" + bytes((55 - len(data)) % 64) + struct.pack("<Q", 8 * len(data))
-    state = _START
+    state: tuple[int, ...] = _START
     for at in range(0, len(padded), 64):
         state = _compressed(state, _BLOCK.unpack_from(padded, at))
     return struct.pack("<4I", *state)

@@ -256,11 +256,12 @@ def encode_bind_nak(reason: int, versions: Sequence[tuple[int, int]] = ((5, 0),)
 
 
 def encode(ptype: int, flags: int, call_id: int, body: bytes, authentication: Authentication | None = None) -> bytes:
-    """A whole PDU. Its sec_trailer is aligned to sixteen bytes from the start of the body (2.2.2.11)."""
+    """A whole PDU. In those that negotiate the sec_trailer is aligned to four bytes, as everybody has it and impacket
+    needs it; the sixteen of 2.2.2.11 hold for requests and responses."""
     first = VERSION | ptype << 16 | flags << 24
     if authentication is None:
         return HEADER.pack(first, LITTLE_ENDIAN, HEADER_SIZE + len(body), 0, call_id) + body
-    padding = bytes(-len(body) % 16)
+    padding = bytes(-len(body) % 4)
     trailer = SEC_TRAILER.pack(authentication.service, authentication.level, len(padding), 0,
                                authentication.context_id)
     tail = padding + trailer + authentication.token

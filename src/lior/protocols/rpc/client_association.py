@@ -13,7 +13,7 @@ from uuid import UUID
 from lior.errors import LiorError, Malformed
 from lior.protocols.rpc.call import Close, Send
 from lior.protocols.rpc.faults import RpcFault
-from lior.protocols.rpc.security import AuthenticationFailed, Initiator, SecurityContext
+from lior.protocols.rpc.security import AuthenticationFailed, Initiator, SecurityContext, effective_level
 from lior.protocols.rpc.trailer import encode_trailer
 from lior.security import ANONYMOUS_CALLER
 from lior.wire.rpc_pdu import (
@@ -143,7 +143,8 @@ class ClientAssociation:
         authentication, flags = None, WHOLE | CONC_MPX
         if self._initiator is not None:
             token, self._done = self._initiator.initiate(b"")
-            self._security = SecurityContext(self._initiator.service, self._initiator.level, 1, ANONYMOUS_CALLER)
+            level = effective_level(self._initiator.level)
+            self._security = SecurityContext(self._initiator.service, level, 1, ANONYMOUS_CALLER)
             authentication = self._authentication(token)
             flags |= SUPPORT_HEADER_SIGN if self._initiator.level >= LEVEL_INTEGRITY else 0
         body = encode_bind(Bind(self._max_fragment, self._max_fragment, self.group_id, offered))

@@ -156,8 +156,9 @@ class NtlmAcceptor:
         return found, challenge
 
     def _exported(self, message: ntlm.Authenticate, flags: int, key_exchange_key: bytes) -> bytes:
-        """ExportedSessionKey; with NTLMv2 KeyExchangeKey is SessionBaseKey (3.4.5.1)."""
-        if not (flags & ntlm.KEY_EXCH and flags & (ntlm.SIGN | ntlm.SEAL)):
+        """ExportedSessionKey; with NTLMv2 KeyExchangeKey is SessionBaseKey (3.4.5.1). Without signing and sealing the
+        text exchanges no key, but Samba does."""
+        if not flags & ntlm.KEY_EXCH or not (flags & (ntlm.SIGN | ntlm.SEAL) or message.session_key):
             return key_exchange_key
         if len(message.session_key) != 16:
             raise AuthenticationFailed("a session key that is none", where="NTLM")

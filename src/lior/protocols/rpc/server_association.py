@@ -124,7 +124,6 @@ class ServerAssociation:
         self._size = 0
         self._dropped = -1  # call whose further fragments are ignored
         self._last_call_id = 0
-        self._multiplexed = False
 
     # What comes in
 
@@ -240,8 +239,6 @@ class ServerAssociation:
     def _bind(self, pdu: bytes, flags: int, auth_length: int, call_id: int, now: float) -> list[Effect]:
         authentication = decode_authentication(pdu, auth_length) if auth_length else None
         bind = decode_bind(pdu, len(pdu) - auth_length - SEC_TRAILER_SIZE if auth_length else len(pdu))
-        if min(bind.max_recv_frag, bind.max_xmit_frag) < MUST_RECEIVE and 0 < bind.max_recv_frag < 64:
-            return self._nak(call_id, NAK_NOT_SPECIFIED, "fragments that small hold nothing")
         if not self._contexts.has_room(bind.contexts):
             return self._nak(call_id, NAK_LOCAL_LIMIT, "too many presentation contexts")
         try:
@@ -253,9 +250,8 @@ class ServerAssociation:
             reason = NAK_NOT_SPECIFIED if bind.assoc_group_id else NAK_LOCAL_LIMIT
             return self._nak(call_id, reason, "no such association group for this client")
         self.group = group
-        self._max_xmit = min(bind.max_recv_frag or MUST_RECEIVE, self._settings.max_fragment)
-        receive = min(bind.max_xmit_frag or MUST_RECEIVE, self._settings.max_fragment)
-        self._multiplexed = bool(flags & CONC_MPX)
+        self._max_xmit = self._agreed(bind.max_recv_frag)
+        receive = self._agreed(bind.max_xmit_frag)
         results = self._contexts.negotiate(bind.contexts)
         ack = BindAck(self._max_xmit, receive, group.identifier, self._secondary_address, results)
         return [Send(self._acknowledge(BIND_ACK, flags, call_id, ack, answer))]
@@ -278,9 +274,12 @@ class ServerAssociation:
                 return [Send(self._fault_pdu(call_id, 0, fault.status, WHOLE | DID_NOT_EXECUTE))]
         assert self.group is not None
         results = self._contexts.negotiate(bind.contexts)
-        ack = BindAck(self._max_xmit, min(bind.max_xmit_frag or MUST_RECEIVE, self._settings.max_fragment),
-                      self.group.identifier, "", results)
+        ack = BindAck(self._max_xmit, self._agreed(bind.max_xmit_frag), self.group.identifier, "", results)
         return [Send(self._acknowledge(ALTER_CONTEXT_RESP, flags, call_id, ack, answer))]
+
+    def _agreed(self, fragment: int) -> int:
+        """The smaller of both sides' limits; what everybody has to take is not too much for anybody."""
+        return max(min(fragment, self._settings.max_fragment), MUST_RECEIVE)
 
     def _has_room(self, contexts: Sequence[PresentationContext]) -> bool:
         return self._contexts.has_room([each for each in contexts if each.identifier not in self._by_id])

@@ -8,9 +8,12 @@ from typing import Any
 
 from lior.server.config import Settings
 from lior.server.local import LocalBackend
+from lior.server.rpc.providers import providers
 from lior.server.rpc.service import RpcService
 
 
 def rpc_service(backend: LocalBackend[Any], settings: Settings, directory: Path) -> RpcService:
     """Not started yet."""
-    return RpcService(settings.rpc, settings.server.bind, directory, {}, asyncio.get_running_loop())
+    properties = backend.manager.core.properties
+    offered = providers(settings.rpc, directory, properties.computer_name, properties.qualified_computer_name)
+    return RpcService(settings.rpc, settings.server.bind, directory, offered, asyncio.get_running_loop())

@@ -31,6 +31,7 @@ class RpcConnection(asyncio.Protocol):
         self.association: ServerAssociation | None = None
         self.transport: asyncio.Transport | None = None
         self.peer = ""
+        self.own_address = ""  # that the client reached this server under
         self._service = service
         self._dispatcher = dispatcher
         self._admit = admit
@@ -49,6 +50,7 @@ class RpcConnection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=WRITE_HIGH)
         peer_socket = transport.get_extra_info("socket")
         if peer_socket is not None and peer_socket.family != socket.AF_UNIX:
+            self.own_address = str(transport.get_extra_info("sockname")[0])
             with suppress(OSError):
                 peer_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 peer_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

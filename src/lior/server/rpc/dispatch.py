@@ -155,7 +155,11 @@ class Dispatcher:
 
     def _wait(self, operation: Operation, call: Call, awaitable: Awaitable[Any]) -> None:
         future = asyncio.ensure_future(awaitable)
-        call.on_cancel = lambda _: None if future.cancel() else None
+
+        def cancel(_: Call) -> None:
+            future.cancel()
+
+        call.on_cancel = cancel
 
         def done(ended: asyncio.Future[Any]) -> None:
             call.on_cancel = None

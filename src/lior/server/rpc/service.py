@@ -22,7 +22,12 @@ from lior.server.admin.identity import peer_caller
 from lior.server.listening import tcp_socket, unix_socket, url_host
 from lior.server.rpc.connection import RpcConnection
 from lior.server.rpc.dispatch import BatchHandler, Dispatcher, Handler
+from lior.server.rpc.endpoint_mapper import Endpoint, EndpointMapper
+from lior.server.rpc.management import RemoteManagement
 from lior.server.rpc.settings import LEVELS, RpcSection
+from lior.wire.interfaces.endpoint_mapper import ENDPOINT_MAPPER
+from lior.wire.interfaces.qm2qm import QM2QM
+from lior.wire.interfaces.rpc_management import RPC_MANAGEMENT
 
 log = logging.getLogger("lior.rpc")
 
@@ -61,6 +66,8 @@ class RpcService:
             bind_timeout=settings.bind_timeout,
             fragment_timeout=settings.fragment_timeout,
         )
+        for dispatcher in (self.dispatcher, self.mapper):
+            self._describe(dispatcher)
         self._servers: list[asyncio.Server] = []
         self._by_peer: Counter[str] = Counter()
         self._sweep: asyncio.TimerHandle | None = None
@@ -75,6 +82,26 @@ class RpcService:
     ) -> None:
         """Every interface answers at every endpoint but the mapper's (MP-006)."""
         self.dispatcher.register(interface, handlers, allow_anonymous=allow_anonymous, batches=batches)
+
+    def _describe(self, dispatcher: Dispatcher) -> None:
+        """What tells clients about the others: the mapper answers on every endpoint, as on 135 (MP-006)."""
+        mapper = EndpointMapper(self.endpoints, lambda call: call.association.host.own_address)
+        handlers = mapper.handlers()
+        dispatcher.register(ENDPOINT_MAPPER, handlers, allow_anonymous=frozenset(handlers))
+        management = RemoteManagement(self.dispatcher.interfaces, lambda: self.dispatcher.calls).handlers()
+        dispatcher.register(RPC_MANAGEMENT, management, allow_anonymous=frozenset(management))
+
+    def endpoints(self) -> list[Endpoint]:
+        """What the endpoint mapper tells: each interface at the port that is its own, else at the first one."""
+        found = []
+        for interface in self.dispatcher.interfaces:
+            if interface.uuid in (ENDPOINT_MAPPER.uuid, RPC_MANAGEMENT.uuid):
+                continue
+            own = self.qm_port if interface.uuid == QM2QM.uuid else self.port
+            port = own or self.port or self.qm_port
+            if port:
+                found.append(Endpoint(interface, port, "Message Queuing"))
+        return found
 
     # Life
 
