@@ -207,6 +207,14 @@ class RpcBackend:
     ) -> Awaitable[Message]:
         return self._by_context(context, lambda held: self.session.read_by_lookup(held, lookup_id, action, peek, uow))
 
+    def session_receive(self, context: bytes, timeout_ms: int, cursor: int, uow: UUID | None) -> Awaitable[Message]:
+        return self._by_context(
+            context, lambda held: self.session.receive(held, timeout_ms, _cursor(held, cursor), uow))
+
+    def session_peek(self, context: bytes, timeout_ms: int, cursor: int, following: bool) -> Awaitable[Message]:
+        return self._by_context(
+            context, lambda held: self.session.peek(held, timeout_ms, _cursor(held, cursor), following))
+
     def session_take(self, context: bytes, timeout_ms: int) -> Awaitable[Any]:
         return self._by_context(context, lambda held: self.session.take(held, timeout_ms))
 
@@ -351,6 +359,11 @@ class RpcBackend:
 
     async def compact(self) -> int:
         return await (await self._lior("compacting the store")).compact()
+
+
+def _cursor(held: Held, number: int) -> Held | None:
+    """A cursor of the handle that a documented interface gave."""
+    return Held(held.channel, held.number | {"cursor": number}) if number else None
 
 
 def _shows_more(name: str) -> bool:

@@ -168,6 +168,10 @@ class Connection(asyncio.Protocol):
         return ServiceNotAvailable(self._reason, where=self.where,
                                    remedy="see whether it runs; what was under way may have been done or not")
 
+    def give_up(self, why: str) -> None:
+        if not self.lost:
+            self._fail(ServiceNotAvailable(why, where=self.where))
+
     async def ready(self) -> None:
         """Until calls can be made."""
         try:

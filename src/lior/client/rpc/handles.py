@@ -7,6 +7,7 @@ session of the same server, or raises the documented error.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -205,22 +206,30 @@ class ReadHandle(Handle):
         self.reader = reader
 
     def receive(self, timeout_ms: int, cursor: Cursor | None, uow: UUID | None) -> Awaitable[Message]:
-        self.live()
-        return self.reader.read(ACTION_RECEIVE, timeout_ms, cursor=self.cursor_number(cursor), uow=uow, kept=True)
+        number = self.cursor_number(cursor)
+        otherwise = None
+        if self.live().is_lior:
+            otherwise = partial(self.backend.session_receive, self.reader.context, timeout_ms, number, uow)
+        return self.reader.read(ACTION_RECEIVE, timeout_ms, cursor=number, uow=uow, kept=True, otherwise=otherwise)
 
     def peek(self, timeout_ms: int, cursor: Cursor | None, following: bool) -> Awaitable[Message]:
-        self.live()
+        number = self.cursor_number(cursor)
+        otherwise = None
+        if self.live().is_lior:
+            otherwise = partial(self.backend.session_peek, self.reader.context, timeout_ms, number, following)
         action = ACTION_PEEK_NEXT if following else ACTION_PEEK_CURRENT
-        return self.reader.read(action, timeout_ms, cursor=self.cursor_number(cursor))
+        return self.reader.read(action, timeout_ms, cursor=number, otherwise=otherwise)
 
     def lookup(self, lookup_id: int, action: str, peek: bool, uow: UUID | None) -> Awaitable[Message]:
         check_action(action)
         link = self.live()
         actions = LOOKUP_PEEK if peek else LOOKUP_RECEIVE
+        other = partial(self.backend.session_lookup, self.reader.context, lookup_id, action, peek, uow)
         if action in actions:
-            return self.reader.read(actions[action], lookup_id=lookup_id, uow=uow, kept=not peek)
+            return self.reader.read(actions[action], lookup_id=lookup_id, uow=uow, kept=not peek,
+                                    otherwise=other if link.is_lior else None)
         if link.is_lior:
-            return self.backend.session_lookup(self.reader.context, lookup_id, action, peek, uow)
+            return other()
         if action == "first":
             return self.reader.read(ACTION_PEEK_CURRENT if peek else ACTION_RECEIVE, 0, uow=uow, kept=not peek)
         raise self.unsupported("reading the last message")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lior.protocols.rpc.groups import Group
 from lior.server.admin.service import AdminService
 from lior.server.config import Settings
 from lior.server.local import LocalBackend
@@ -47,6 +49,13 @@ class Ports:
         return self._service.qm_port
 
 
+def drop(service: RpcService, group: Group) -> None:
+    """End the connections of a client."""
+    for connection in list(service.connections):
+        if connection.association is not None and connection.association.group is group and connection.transport:
+            connection.transport.abort()
+
+
 def rpc_service(
     backend: LocalBackend[Any], settings: Settings, directory: Path, admin: AdminService,
     reader: RemoteReader | None = None,
@@ -63,5 +72,5 @@ def rpc_service(
     service.register(QM2QM, bound(qm2qm.METHODS, methods))
     service.register(REMOTE_READ, bound(remote_read.METHODS, methods), allow_anonymous=frozenset({0}))
     service.register(QMMGMT, bound(management.METHODS, methods))
-    service.register(LIOR, SessionCalls(admin, methods).handlers())
+    service.register(LIOR, SessionCalls(admin, methods, partial(drop, service)).handlers())
     return service
