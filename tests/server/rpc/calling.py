@@ -254,10 +254,10 @@ class Client:
     def qmcomm(self, opnum: int, **fields: Any) -> Any:
         return self.call(QMCOMM, opnum, **fields)
 
-    def open(self, name: str = QUEUE, access: int = 1, share: int = 0, *, remote: Any = (0, 0, 0), **other: Any) -> Any:
+    def open(self, name: str = QUEUE, access: int = 1, share: int = 0, *, remote: Any = (0, 0, 0)) -> Any:
         queue, dwp_queue, context = remote
         return self.qmcomm(19, p_queue_format=format_of(name), dw_desired_access=access, dw_share_mode=share,
-                           h_remote_queue=queue, lplp_remote_queue_name=other.get("name", NULL), dwp_queue=dwp_queue,
+                           h_remote_queue=queue, lplp_remote_queue_name=NULL, dwp_queue=dwp_queue,
                            p_lic_guid=NO_GUID, lp_client_name="client", dw_remote_protocol=0,
                            dwp_remote_context=context)  # fmt: skip
 
