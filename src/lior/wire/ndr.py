@@ -327,6 +327,8 @@ class NdrReader:
         """Refuses bytes behind the last parameter; only padding to a multiple of eight may follow."""
         if self._deferred:
             raise AssertionError("pointees wait to be read: call flush")
+        if self.remaining < 0:  # the gap at the end of a structure of NDR64
+            raise self._truncated(0)
         if self.remaining > -self.at % 8:
             raise self.malformed(f"{self.remaining} bytes too many")
 
