@@ -44,6 +44,12 @@ class Connection(asyncio.Protocol):
         """Under way."""
         return len(self._pending)
 
+    @property
+    def port(self) -> int:
+        """The other end's; 0 on a Unix socket."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return int(peer[1]) if isinstance(peer, tuple) else 0
+
     # Calls
 
     def call(

@@ -61,6 +61,11 @@ class Link:
         """The group ends with its connections, and so does what hangs on it. One is enough for it to be in doubt."""
         return any(connection.lost for connection in self._connections)
 
+    @property
+    def port(self) -> int:
+        """The other end's; 0 on a Unix socket."""
+        return self.first.port
+
     def offers(self, interface: Interface) -> bool:
         return interface.uuid in self.contexts
 
