@@ -131,6 +131,9 @@ class Pending:
         try:
             parts = sections(message, self.service.core.properties.identifier, self.request.dw_max_body_size,
                              self.opened.subqueue)
+        except LiorError:  # a queue takes what no packet has a place for, a response queue that is no name, say
+            self.put_back()
+            return read_failed(self.request, HRESULTS["MQ_ERROR_UNSUPPORTED_OPERATION"])
         except Exception:
             self.put_back()
             raise
