@@ -52,6 +52,7 @@ class Answered:
     def __init__(self) -> None:
         self.values: Any = None
         self.status = 0
+        self.told: Callable[[], None] = lambda: None  # when it is answered
 
     @property
     def done(self) -> bool:
@@ -80,11 +81,15 @@ class Association:
             return
         method = call.interface.methods[call.opnum]
         stub = method.response.encode(values, call.request)
-        self.answers[call.call_id].values = method.response.decode(stub, call.request)
+        answered = self.answers[call.call_id]
+        answered.values = method.response.decode(stub, call.request)
+        answered.told()
 
     def fault(self, call: Any, status: int) -> None:
         if self.calls.pop(call.call_id, None) is call:
-            self.answers[call.call_id].status = status
+            answered = self.answers[call.call_id]
+            answered.status = status
+            answered.told()
 
 
 class Context:
@@ -254,10 +259,10 @@ class Client:
     def qmcomm(self, opnum: int, **fields: Any) -> Any:
         return self.call(QMCOMM, opnum, **fields)
 
-    def open(self, name: str = QUEUE, access: int = 1, share: int = 0, *, remote: Any = (0, 0, 0), **other: Any) -> Any:
+    def open(self, name: str = QUEUE, access: int = 1, share: int = 0, *, remote: Any = (0, 0, 0)) -> Any:
         queue, dwp_queue, context = remote
         return self.qmcomm(19, p_queue_format=format_of(name), dw_desired_access=access, dw_share_mode=share,
-                           h_remote_queue=queue, lplp_remote_queue_name=other.get("name", NULL), dwp_queue=dwp_queue,
+                           h_remote_queue=queue, lplp_remote_queue_name=NULL, dwp_queue=dwp_queue,
                            p_lic_guid=NO_GUID, lp_client_name="client", dw_remote_protocol=0,
                            dwp_remote_context=context)  # fmt: skip
 

@@ -211,7 +211,8 @@ def test_refuses_what_violates_a_precondition(server: Server, members: dict[str,
 @pytest.mark.spec("MP-157", "MP-058")
 def test_encrypts_nothing_for_a_queue_that_was_opened_by_a_direct_name(server: Server) -> None:
     client, handle = sender(server)
-    for members in ({"pul_priv_level": 1, "pul_encrypt_alg": 0x6801}, {"b_encrypted": 1}):
+    encrypted: list[dict[str, Any]] = [{"pul_priv_level": 1, "pul_encrypt_alg": 0x6801}, {"b_encrypted": 1}]
+    for members in encrypted:
         assert client.send(handle, **members).result == HRESULTS["MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION"]
     assert client.send(handle, pul_priv_level=0, pul_encrypt_alg=0).result == 0
     assert count(server) == 1
@@ -375,7 +376,7 @@ def test_a_buffer_of_a_receive_is_not_sent(server: Server) -> None:
 
 @pytest.mark.spec("MP-028", "MP-027")
 def test_a_handle_that_nobody_gave_out_is_a_fault(server: Server) -> None:
-    client, handle = sender(server)
+    client = server.client()
     for wrong in (bytes(4) + b"x" * 16, bytes(20)):
         with pytest.raises(Fault) as fault:
             client.send(wrong)

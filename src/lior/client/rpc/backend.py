@@ -21,6 +21,7 @@ from lior.client.rpc.opening import (
     MOVE_ACCESS,
     is_several,
     open_queue,
+    open_through,
     open_to_move,
     open_to_read,
     queue_manager_of,
@@ -29,7 +30,14 @@ from lior.client.rpc.opening import (
 from lior.client.rpc.reading import Taken
 from lior.client.rpc.tunnel import Tunnel
 from lior.client.session_calls import SessionChannel
-from lior.errors import LiorError, ServiceNotAvailable, SharingViolation, TransactionSequence, UnsupportedOperation
+from lior.errors import (
+    LiorError,
+    QueueNotFound,
+    ServiceNotAvailable,
+    SharingViolation,
+    TransactionSequence,
+    UnsupportedOperation,
+)
 from lior.message import Message, ObjectId
 from lior.names import QueueSuffix
 from lior.security import SecurityDescriptor
@@ -39,6 +47,7 @@ from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.remote_read import REMOTE_READ
 
 INTERFACES: Final = (QMCOMM, QMCOMM2, REMOTE_READ, LIOR)
+ELSEWHERE: Final = (QMCOMM, REMOTE_READ)  # of another computer; a session with ours is of no use there
 SEND, ADMIN = 0x02, 0x80  # access
 ENLIST, COMMIT, ABORT = 16, 17, 18
 DialComputer = Callable[[str, Sequence[Any]], Awaitable[Link]]
@@ -126,16 +135,36 @@ class RpcBackend:
                     raise
             else:
                 return ReadHandle(self, link, name, reader)
-        queue = await open_queue(link, name, access, exclusive, self.dial_computer)
+        opened = await open_queue(link, name, access, exclusive)
+        if isinstance(opened, str):
+            return await self._open_elsewhere(link, opened, name, access, exclusive)
+        return ClassicHandle(self, link, name, opened)
+
+    async def _open_elsewhere(self, link: Link, computer: str, name: str, access: int, exclusive: bool) -> Handle:
+        """A queue of another computer: directly over RemoteRead, which is better, or through the server over qm2qm
+        where that is not offered."""
+        there = await self._dial_other(computer, ELSEWHERE)
+        try:
+            if there.offers(REMOTE_READ):
+                reader = await open_to_read(there, name, access, exclusive, queue_manager_of(name))
+                return ReadHandle(self, there, name, reader, elsewhere=True)
+            queue = await open_through(link, there, computer, name, access, exclusive)
+        except BaseException:
+            await there.close()
+            raise
+        await there.close()
         return ClassicHandle(self, link, name, queue)
 
     async def _open_to_send(self, link: Link, name: str) -> ClassicHandle:
         asked = asyncio.ensure_future(objects.is_transactional(link, name))
         try:
-            queue = await open_queue(link, name, SEND, False, self.dial_computer)
+            queue = await open_queue(link, name, SEND, False)
         except BaseException:
             asked.cancel()
             raise
+        if isinstance(queue, str):  # a server hints to where queues are read, never to where they are sent to
+            asked.cancel()
+            raise QueueNotFound("the server does not send to this queue", where=name)
         handle = ClassicHandle(self, link, name, queue)
         handle.transactional = await asked
         return handle
@@ -206,6 +235,14 @@ class RpcBackend:
         self, context: bytes, lookup_id: int, action: str, peek: bool, uow: UUID | None
     ) -> Awaitable[Message]:
         return self._by_context(context, lambda held: self.session.read_by_lookup(held, lookup_id, action, peek, uow))
+
+    def session_receive(self, context: bytes, timeout_ms: int, cursor: int, uow: UUID | None) -> Awaitable[Message]:
+        return self._by_context(
+            context, lambda held: self.session.receive(held, timeout_ms, _cursor(held, cursor), uow))
+
+    def session_peek(self, context: bytes, timeout_ms: int, cursor: int, following: bool) -> Awaitable[Message]:
+        return self._by_context(
+            context, lambda held: self.session.peek(held, timeout_ms, _cursor(held, cursor), following))
 
     def session_take(self, context: bytes, timeout_ms: int) -> Awaitable[Any]:
         return self._by_context(context, lambda held: self.session.take(held, timeout_ms))
@@ -351,6 +388,11 @@ class RpcBackend:
 
     async def compact(self) -> int:
         return await (await self._lior("compacting the store")).compact()
+
+
+def _cursor(held: Held, number: int) -> Held | None:
+    """A cursor of the handle that a documented interface gave."""
+    return Held(held.channel, held.number | {"cursor": number}) if number else None
 
 
 def _shows_more(name: str) -> bool:

@@ -44,6 +44,12 @@ class Connection(asyncio.Protocol):
         """Under way."""
         return len(self._pending)
 
+    @property
+    def port(self) -> int:
+        """The other end's; 0 on a Unix socket."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return int(peer[1]) if isinstance(peer, tuple) else 0
+
     # Calls
 
     def call(
@@ -167,6 +173,10 @@ class Connection(asyncio.Protocol):
     def lost_error(self) -> ServiceNotAvailable:
         return ServiceNotAvailable(self._reason, where=self.where,
                                    remedy="see whether it runs; what was under way may have been done or not")
+
+    def give_up(self, why: str) -> None:
+        if not self.lost:
+            self._fail(ServiceNotAvailable(why, where=self.where))
 
     async def ready(self) -> None:
         """Until calls can be made."""

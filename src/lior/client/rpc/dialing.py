@@ -16,9 +16,18 @@ from lior.client.rpc.link import Link
 from lior.client.target import Reachable, is_served
 from lior.errors import BadConfiguration, LiorError, ServiceNotAvailable
 from lior.protocols.rpc.client_association import ClientAssociation
+from lior.wire.interfaces.endpoint_mapper import ENDPOINT_MAPPER
+from lior.wire.interfaces.qmcomm import QMCOMM
+from lior.wire.interfaces.towers import Tower
+from lior.wire.ndr import NDR
+from lior.wire.ndr_types import NULL_HANDLE
+from lior.wire.rpc_interface import Interface
 
 SOCKET_FILE: Final = "lior.sock"
 PORT: Final = 2103  # of qmcomm, qmcomm2 and RemoteRead
+MAPPER_PORT: Final = 135
+EPT_MAP: Final = 3
+MOST_TOWERS: Final = 4
 CONNECT_SECONDS: Final = 30.0
 
 
@@ -30,6 +39,7 @@ class RpcTarget:
     host: str = ""
     port: int = 0  # 0: the known one, or what the endpoint mapper says
     credentials: Credentials | None = None
+    mapped: Interface = QMCOMM  # what the endpoint mapper is asked for
 
     def __str__(self) -> str:
         if self.socket_path:
@@ -64,7 +74,13 @@ class RpcTarget:
             with Reachable(self.socket_path) as path:
                 await loop.create_unix_connection(lambda: connection, path)
             return
-        await loop.create_connection(lambda: connection, self.host, self.port or PORT)
+        try:
+            await loop.create_connection(lambda: connection, self.host, self.port or PORT)
+        except ConnectionRefusedError:
+            port = await mapped_port(self.host, self.mapped)
+            if not port or port == self.port:
+                raise
+            await loop.create_connection(lambda: connection, self.host, port)
 
     async def dial_other(self, computer: str, interfaces: Sequence[Any]) -> Link:
         """Another computer, as the same user."""
@@ -75,6 +91,29 @@ class RpcTarget:
 
     async def connect(self) -> RpcBackend:
         return await RpcBackend.connect(self.dial, self.dial_other, str(self))
+
+
+async def mapped_port(host: str, interface: Interface) -> int:
+    """Where the endpoint mapper of a computer says that an interface is; 0 if there is none, or it does not know
+    (EPT_S_NOT_REGISTERED)."""
+    connection = Connection(ClientAssociation((ENDPOINT_MAPPER,)), f"{host}:{MAPPER_PORT}")
+    try:
+        await asyncio.get_running_loop().create_connection(lambda: connection, host, MAPPER_PORT)
+    except OSError:
+        return 0
+    try:
+        await connection.ready()
+        wanted = Tower(interface.uuid, interface.version, NDR.uuid, NDR.version).encode()
+        method = ENDPOINT_MAPPER.methods[EPT_MAP]
+        values = (None, wanted, NULL_HANDLE, MOST_TOWERS)
+        found = await connection.call(ENDPOINT_MAPPER, EPT_MAP, method.request.encode(values),
+                                      lambda stub: method.response.decode(stub, values))  # fmt: skip
+        towers = [Tower.decode(bytes(each)) for each in found.i_towers if each] if not found.status else []
+        return next((tower.port for tower in towers if tower is not None and tower.port), 0)
+    except LiorError:
+        return 0
+    finally:
+        await connection.close()
 
 
 def _unreachable(target: RpcTarget, why: str) -> LiorError:

@@ -7,6 +7,7 @@ session of the same server, or raises the documented error.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -24,7 +25,14 @@ from lior.client.rpc.reading import (
 )
 from lior.client.rpc.send_stub import send_stub
 from lior.client.rpc.transfer_buffer import inexpressible, sent
-from lior.errors import HRESULTS, InvalidHandle, Malformed, UnsupportedOperation, error_from_code
+from lior.errors import (
+    HRESULTS,
+    InvalidHandle,
+    Malformed,
+    TransactionUsage,
+    UnsupportedOperation,
+    error_from_code,
+)
 from lior.message import Message, ObjectId
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.remote_read import REMOTE_READ
@@ -198,29 +206,46 @@ class ClassicHandle(Handle):
 class ReadHandle(Handle):
     """By R_OpenQueue of RemoteRead: two phases, lookup identifiers, moving and rejecting."""
 
-    __slots__ = ("reader",)
+    __slots__ = ("elsewhere", "reader")
 
-    def __init__(self, backend: RpcBackend, link: Link, name: str, reader: QueueReader) -> None:
+    def __init__(
+        self, backend: RpcBackend, link: Link, name: str, reader: QueueReader, *, elsewhere: bool = False
+    ) -> None:
         super().__init__(backend, link, name)
         self.reader = reader
+        self.elsewhere = elsewhere  # of another computer than the backend's: the link is this handle's own
+
+    def live_for(self, uow: UUID | None) -> Link:
+        if uow is not None and self.elsewhere:
+            raise TransactionUsage("a queue of another computer is not read in a transaction", where=self.name,
+                                   remedy="receive without a transaction, or connect to that computer")
+        return self.live()
 
     def receive(self, timeout_ms: int, cursor: Cursor | None, uow: UUID | None) -> Awaitable[Message]:
-        self.live()
-        return self.reader.read(ACTION_RECEIVE, timeout_ms, cursor=self.cursor_number(cursor), uow=uow, kept=True)
+        number = self.cursor_number(cursor)
+        otherwise = None
+        if self.live_for(uow).is_lior:
+            otherwise = partial(self.backend.session_receive, self.reader.context, timeout_ms, number, uow)
+        return self.reader.read(ACTION_RECEIVE, timeout_ms, cursor=number, uow=uow, kept=True, otherwise=otherwise)
 
     def peek(self, timeout_ms: int, cursor: Cursor | None, following: bool) -> Awaitable[Message]:
-        self.live()
+        number = self.cursor_number(cursor)
+        otherwise = None
+        if self.live().is_lior:
+            otherwise = partial(self.backend.session_peek, self.reader.context, timeout_ms, number, following)
         action = ACTION_PEEK_NEXT if following else ACTION_PEEK_CURRENT
-        return self.reader.read(action, timeout_ms, cursor=self.cursor_number(cursor))
+        return self.reader.read(action, timeout_ms, cursor=number, otherwise=otherwise)
 
     def lookup(self, lookup_id: int, action: str, peek: bool, uow: UUID | None) -> Awaitable[Message]:
         check_action(action)
-        link = self.live()
+        link = self.live_for(uow)
         actions = LOOKUP_PEEK if peek else LOOKUP_RECEIVE
+        other = partial(self.backend.session_lookup, self.reader.context, lookup_id, action, peek, uow)
         if action in actions:
-            return self.reader.read(actions[action], lookup_id=lookup_id, uow=uow, kept=not peek)
+            return self.reader.read(actions[action], lookup_id=lookup_id, uow=uow, kept=not peek,
+                                    otherwise=other if link.is_lior else None)
         if link.is_lior:
-            return self.backend.session_lookup(self.reader.context, lookup_id, action, peek, uow)
+            return other()
         if action == "first":
             return self.reader.read(ACTION_PEEK_CURRENT if peek else ACTION_RECEIVE, 0, uow=uow, kept=not peek)
         raise self.unsupported("reading the last message")
@@ -252,15 +277,17 @@ class ReadHandle(Handle):
         if not isinstance(target, MoveHandle):
             raise target.wrong("move to")
         values = (self.reader.context, target.move_context, lookup_id, uow or UUID(int=0))
-        await self.live().method(REMOTE_READ, MOVE_MESSAGE, values, where=self.name)
+        await self.live_for(uow).method(REMOTE_READ, MOVE_MESSAGE, values, where=self.name)
 
     async def reject(self, lookup_id: int, uow: UUID) -> None:
         values = (self.reader.context, lookup_id, NACK_RECEIVE_REJECTED)
-        await self.live().method(REMOTE_READ, SET_USER_ACKNOWLEDGEMENT_CLASS, values, where=self.name)
+        await self.live_for(uow).method(REMOTE_READ, SET_USER_ACKNOWLEDGEMENT_CLASS, values, where=self.name)
 
     async def close(self) -> None:
         if not self.link.lost:
             await self.link.method(REMOTE_READ, CLOSE_QUEUE, (self.reader.context,), where=self.name)
+        if self.elsewhere:
+            await self.link.close()
 
 
 class MoveHandle(Handle):

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from lior.client.rpc.connection import Connection, Parse, Pending, Undo
 from lior.client.rpc.errors import failure
-from lior.errors import HRESULTS, LiorError, UnsupportedOperation
-from lior.wire.interfaces.lior_session import LIOR
+from lior.errors import LiorError, UnsupportedOperation
+from lior.wire.interfaces.lior_session import ALIVE, LIOR
 from lior.wire.rpc_interface import Interface
 
 Dial = Callable[[Sequence[Any], int], Awaitable[Connection]]  # interfaces and association group -> a bound connection
 
 MOST_CONNECTIONS: Final = 64  # to a server that takes one call at a time on each
-OK: Final = HRESULTS["MQ_OK"]
+ANSWER_SECONDS: Final = 30.0  # for a server that lives
 
 
 class Link:
@@ -35,15 +35,36 @@ class Link:
         self._waiting: deque[tuple[Any, int, bytes, Pending]] = deque()
         self._dialling: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        if self.is_lior:
+            self._live()
 
     @classmethod
     async def open(cls, dial: Dial, interfaces: Sequence[Any]) -> Link:
         return cls(dial, interfaces, await dial(interfaces, 0))
 
+    # Signs of life: neither side keeps what the other one holds while it hangs
+
+    def _live(self) -> None:
+        self._timer = self._loop.call_later(ANSWER_SECONDS, self.first.give_up, "the queue manager does not answer")
+        self.method(LIOR, ALIVE, ()).add_done_callback(self._lived)
+
+    def _lived(self, future: asyncio.Future[Any]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._closed and not future.cancelled() and future.exception() is None:
+            self._timer = self._loop.call_later(future.result().milliseconds / 1000, self._live)
+
     @property
     def lost(self) -> bool:
         """The group ends with its connections, and so does what hangs on it. One is enough for it to be in doubt."""
         return any(connection.lost for connection in self._connections)
+
+    @property
+    def port(self) -> int:
+        """The other end's; 0 on a Unix socket."""
+        return self.first.port
 
     def offers(self, interface: Interface) -> bool:
         return interface.uuid in self.contexts
@@ -126,6 +147,9 @@ class Link:
         return self.call(interface, opnum, method.request.encode(values), parse, undo, where)
 
     async def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         for task in list(self._dialling):
             task.cancel()
         await asyncio.gather(*(connection.close() for connection in self._connections), *self._dialling,

@@ -14,6 +14,7 @@ from lior.errors import (
     IllegalQueuePathname,
     LiorError,
     Malformed,
+    QueueNotFound,
     UnsupportedFormatNameOperation,
 )
 from lior.names import DirectName, PrivateName, QueueSuffix, parse_path_name, to_queue_format
@@ -176,7 +177,9 @@ async def purge(link: Link, name: str) -> None:
     """3.2.4.9, on a handle that is open for the purpose."""
     from lior.client.rpc.opening import open_queue
 
-    queue = await open_queue(link, _format_name(name), RECEIVE, False, None)
+    queue = await open_queue(link, _format_name(name), RECEIVE, False)
+    if isinstance(queue, str):
+        raise QueueNotFound("the queue is on another computer", where=name, remedy=f"connect to {queue}")
     try:
         await link.method(QMCOMM, PURGE, (queue.handle,), where=name)
     finally:

@@ -81,25 +81,24 @@ def _close_reader(link: Link, place: int, opened: Any) -> None:
 # qmcomm
 
 
-async def open_queue(link: Link, name: str, access: int, exclusive: bool, dial: Any) -> OpenQueue:
-    """By rpc_QMOpenQueueInternal. A queue elsewhere is opened there, and read through the server that was asked; `dial`
-    gives a link to a computer by its name."""
+async def open_queue(link: Link, name: str, access: int, exclusive: bool) -> OpenQueue | str:
+    """By rpc_QMOpenQueueInternal. A queue elsewhere is not opened: the name of its computer is the answer."""
     here = await _open_internal(link, name, access, exclusive)
-    computer = here.lplp_remote_queue_name
-    if not isinstance(computer, str) or not computer:
-        return OpenQueue(link, name, here.ph_queue, here.pdw_qm_context)
-    computer = computer.partition("\\")[0]
-    there: Link = await dial(computer)
+    path = here.lplp_remote_queue_name
+    if isinstance(path, str) and path:
+        return path.partition("\\")[0]
+    return OpenQueue(link, name, here.ph_queue, here.pdw_qm_context)
+
+
+async def open_through(link: Link, there: Link, computer: str, name: str, access: int, exclusive: bool) -> OpenQueue:
+    """A queue elsewhere, opened there and read through the server that was asked."""
+    values = (queue_format(name), 0, access, int(exclusive), licence_guid(), MQS_NOT_DECLARED)
+    remote = await there.method(QMCOMM, OPEN_REMOTE_QUEUE, values, where=name)
     try:
-        values = (queue_format(name), 0, access, int(exclusive), licence_guid(), MQS_NOT_DECLARED)
-        remote = await there.method(QMCOMM, OPEN_REMOTE_QUEUE, values, where=name)
-        try:
-            opened = await _open_internal(link, name, access, exclusive, remote.ph_queue, remote.dwp_queue,
-                                          remote.pdw_context)
-        finally:  # the proxy has its own by now; without one the queue must not stay open there
-            await there.method(QMCOMM, CLOSE_REMOTE_CONTEXT, (remote.pph_context,), where=name)
-    finally:
-        await there.close()
+        opened = await _open_internal(link, name, access, exclusive, remote.ph_queue, remote.dwp_queue,
+                                      remote.pdw_context)
+    finally:  # the proxy has its own by now; without one the queue must not stay open there
+        await there.method(QMCOMM, CLOSE_REMOTE_CONTEXT, (remote.pph_context,), where=name)
     return OpenQueue(link, name, opened.ph_queue, opened.pdw_qm_context, remote=computer)
 
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from lior.client.rpc.errors import failure
-from lior.errors import LiorError, Malformed, OperationCancelled
+from lior.errors import LiorError, Malformed, OperationCancelled, UnsupportedOperation
 from lior.message import Message
 from lior.wire.interfaces.remote_read import REMOTE_READ
 from lior.wire.message_sections import decode_sections
 
 if TYPE_CHECKING:
     from lior.client.rpc.link import Link
+
+Otherwise = Callable[[], Awaitable[Any]]
 
 START_RECEIVE, CANCEL_RECEIVE, END_RECEIVE = 7, 8, 9
 START_TRANSACTIONAL_RECEIVE, END_TRANSACTIONAL_RECEIVE = 13, 15
@@ -93,9 +96,10 @@ class QueueReader:
 
     def read(
         self, action: int, timeout_ms: int = 0, *, cursor: int = 0, lookup_id: int = 0, uow: UUID | None = None,
-        kept: bool = False, ending: bool = True,
+        kept: bool = False, ending: bool = True, otherwise: Otherwise | None = None,
     ) -> TwoPhaseRead:  # fmt: skip
-        return TwoPhaseRead(self, action, timeout_ms, cursor, lookup_id, uow, kept=kept, ending=ending)
+        return TwoPhaseRead(self, action, timeout_ms, cursor, lookup_id, uow, kept=kept, ending=ending,
+                            otherwise=otherwise)
 
     def end(self, request: int, take: bool, *, transactional: bool = False) -> asyncio.Future[Any]:
         opnum = END_TRANSACTIONAL_RECEIVE if transactional else END_RECEIVE
@@ -120,13 +124,16 @@ class Taken:
 class TwoPhaseRead(asyncio.Future[Any]):
     """The answer to a read. Cancelling asks the server to end the wait, and what comes first counts: the read ends as
     cancelled, or the message came after all. A message that leaves its queue (`kept`) is the caller's when the server
-    has taken note that it arrived. Not `ending`, that is left to the caller."""
+    has taken note that it arrived. Not `ending`, that is left to the caller. `otherwise` reads a message that does not
+    fit into a packet."""
 
     def __init__(
         self, reader: QueueReader, action: int, timeout_ms: int, cursor: int, lookup_id: int, uow: UUID | None, *,
-        kept: bool, ending: bool,
+        kept: bool, ending: bool, otherwise: Otherwise | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        self._otherwise = otherwise
+        self._other: asyncio.Future[Any] | None = None
         self._reader = reader
         self._kept = kept
         self._ending = ending
@@ -143,6 +150,8 @@ class TwoPhaseRead(asyncio.Future[Any]):
     def cancel(self, msg: Any | None = None) -> bool:
         if self.done() or self._asked or self._message is not None:
             return False
+        if self._other is not None:
+            return self._other.cancel()
         if not self._kept:  # a peek takes nothing: it may end here and now, whatever the server does
             self._stop_waiting()
             return super().cancel(msg)
@@ -179,12 +188,24 @@ class TwoPhaseRead(asyncio.Future[Any]):
         if isinstance(error, OperationCancelled) and self._asked:
             super().cancel()
             return
+        if isinstance(error, UnsupportedOperation) and self._otherwise is not None:
+            self._other = asyncio.ensure_future(self._otherwise())
+            self._other.add_done_callback(self._other_came)
+            return
         if isinstance(error, Malformed) and self._kept:  # it is there, and stays there for who can read it
             self._reader.end(self._request, False, transactional=self._transactional).add_done_callback(_ignore)
         self.set_exception(error)
 
     def ended(self) -> None:
         self.set_result(self._message)
+
+    def _other_came(self, other: asyncio.Future[Any]) -> None:
+        if other.cancelled():
+            super().cancel()
+        elif (error := other.exception()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(other.result())
 
 
 class _Started:

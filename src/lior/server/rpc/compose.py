@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+from lior.protocols.rpc.groups import Group
 from lior.server.admin.service import AdminService
 from lior.server.config import Settings
 from lior.server.local import LocalBackend
@@ -47,21 +51,30 @@ class Ports:
         return self._service.qm_port
 
 
+def drop(service: RpcService, group: Group) -> None:
+    """End the connections of a client."""
+    for connection in list(service.connections):
+        if connection.association is not None and connection.association.group is group and connection.transport:
+            connection.transport.abort()
+
+
 def rpc_service(
     backend: LocalBackend[Any], settings: Settings, directory: Path, admin: AdminService,
-    reader: RemoteReader | None = None,
+    reader_for: Callable[[UUID], RemoteReader] | None = None,
 ) -> RpcService:  # fmt: skip
-    """Not started yet."""
+    """Not started yet. `reader_for` gives what reads other queue managers, from the identifier of ours."""
     properties = backend.manager.core.properties
     properties.supporting_server = settings.rpc.supporting_server
     offered = providers(settings.rpc, directory, properties.computer_name, properties.qualified_computer_name)
     service = RpcService(settings.rpc, settings.server.bind, directory, offered, asyncio.get_running_loop())
+    reader = None if reader_for is None else reader_for(properties.identifier)
     methods = QueueService(backend.engine, Ports(service), reader=reader)
+    service.closing.append(methods.close)
     qmcomm = {**queues.METHODS, **objects.METHODS, **transactions.METHODS, **machine.METHODS}
     service.register(QMCOMM, bound(qmcomm, methods), allow_anonymous=PORT_QUERY)
     service.register(QMCOMM2, bound(messages.METHODS, methods))
     service.register(QM2QM, bound(qm2qm.METHODS, methods))
     service.register(REMOTE_READ, bound(remote_read.METHODS, methods), allow_anonymous=frozenset({0}))
     service.register(QMMGMT, bound(management.METHODS, methods))
-    service.register(LIOR, SessionCalls(admin, methods).handlers())
+    service.register(LIOR, SessionCalls(admin, methods, partial(drop, service)).handlers())
     return service

@@ -3,6 +3,9 @@
 A session makes the calls of the admin API, one a request: a frame as `lior.wire.admin_frames` has it in, one out. It is
 the caller's of the RPC association, with his rights, and ends with his association group. An argument `handle` may be
 the context handle of another interface of that group, as {"rpc": hexadecimal}.
+
+A program that hangs keeps its connections, and what it holds. A client that calls LiorAlive once calls it again and again,
+and is taken for gone when it does not.
 """
 
 from typing import Final
@@ -15,9 +18,10 @@ from lior.wire.rpc_interface import In, InOut, Interface, Out, interface, method
 OPEN_SESSION: Final = 0
 CALL: Final = 1
 CLOSE_SESSION: Final = 2
+ALIVE: Final = 3
 
 LIOR: Final[Interface] = interface(
-    "lior", "fa1de642-48d3-4e19-8a11-f8470c0f0584", (1, 0), 3,
+    "lior", "fa1de642-48d3-4e19-8a11-f8470c0f0584", (1, 0), 4,
     method(OPEN_SESSION, "LiorOpenSession",
            Out("session", CONTEXT_HANDLE),
            Out("size", U32),
@@ -30,4 +34,6 @@ LIOR: Final[Interface] = interface(
            Out("answer", Unique(Array(OCTETS, "answer_size")))),
     method(CLOSE_SESSION, "LiorCloseSession",
            InOut("session", CONTEXT_HANDLE)),
+    method(ALIVE, "LiorAlive",  # says how soon it wants to be called again
+           Out("milliseconds", U32)),
 )

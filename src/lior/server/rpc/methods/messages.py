@@ -289,7 +289,8 @@ def _taken_in_transaction(reading: _Reading, message: Message) -> None:
     assert transaction is not None
     if code or reading.call.cancelled:
         reading.go_back()
-        reading.service.manager.transactions.give_back(transaction, reading.entry.descriptor, message.lookup_identifier)
+        position = reading.entry.descriptor.live_queue().positions[message.lookup_identifier]
+        reading.service.manager.transactions.give_back(transaction, position)
         reading.failed(code or HRESULTS["MQ_ERROR_OPERATION_CANCELLED"])
         return
     reading.received(message)
