@@ -8,7 +8,7 @@ import logging
 import secrets
 import socket
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +53,7 @@ class RpcService:
         self.mapper_addresses: list[str] = []
         self.socket_path = directory / SOCKET_FILE if directory else None
         self.refused = 0
+        self.closing: list[Callable[[], Awaitable[None]]] = []  # what handlers have to end
         least = LEVELS[settings.least_level]
         self.dispatcher = Dispatcher(settings.anonymous == "refuse", least)
         self.mapper = Dispatcher(refuses_anonymous=False)  # anybody may ask where something is ([MS-RPCE] 3.1.1.5.4)
@@ -190,6 +191,8 @@ class RpcService:
         for connection in list(self.connections):
             if connection.transport is not None:
                 connection.transport.abort()
+        for close in self.closing:
+            await close()
 
     def _look(self) -> None:
         now = self.loop.time()

@@ -21,6 +21,10 @@ class RpcSection:
     port: int = tcp_port(2103, "TCP port for clients and remote readers; while it is taken, the next in steps of 11.")
     qm_port: int = tcp_port(2105, "TCP port for the older remote reads of other queue managers, likewise.")
     mapper_port: int = tcp_port(135, "TCP port of the endpoint mapper.")
+    supporting_server: bool = setting(True, "Whether clients without a queue manager of their own are served "
+                                      "(SupportingServer); without, only other queue managers read here.")  # fmt: skip
+    user: str = setting("", "As whom queues of other queue managers are read for clients; empty: as nobody.")
+    password_file: str = setting("", "File with the password of `rpc.user`.")
     anonymous: str = setting("refuse", "Calls over TCP without authentication: `refuse`, or `allow` them as those of "
                              "the anonymous user, S-1-5-7.", choices=("refuse", "allow"))  # fmt: skip
     least_level: str = setting("connect", "Least authentication level over TCP: `connect`, `packet`, `integrity` or "
