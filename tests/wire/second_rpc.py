@@ -19,7 +19,7 @@ class Sink:
         self.out = b""
         self.wide = wide
         self.order = order
-        self.referents = 0x20000
+        self.referents: list[int] = []  # where they are: which numbers they have is the writer's choice
 
     def align(self, to: int) -> None:
         while len(self.out) % to:
@@ -36,8 +36,9 @@ class Sink:
         return bytes(value)
 
     def pointer(self, value: Value) -> bool:
-        self.number("Q" if self.wide else "I", self.referents if value is not None else 0)
-        self.referents += 4 if value is not None else 0
+        self.number("Q" if self.wide else "I", 0 if value is None else 1)
+        if value is not None:
+            self.referents.append(len(self.out) - (8 if self.wide else 4))
         return value is not None
 
     def count(self, value: Value) -> int:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from lior.errors import InvalidParameter, LiorError, MessageNotFound, StoreCorrupt, TransactionSequence
+from lior.errors import InvalidParameter, LiorError, StoreCorrupt, TransactionSequence
 from lior.message import NULL_GUID, MessageClass, MessageTransaction
 from lior.queues.change import Change, Nobody, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueProperties, QueueType
-from lior.queues.descriptor import OpenQueueDescriptor
 from lior.queues.moving import Moving
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteMessage, DeleteState, MoveMessage, PutMessage, PutState, SetCounts
@@ -66,13 +65,11 @@ class Transactions:
             )
         return transaction
 
-    def give_back(self, transaction: Transaction, descriptor: OpenQueueDescriptor, lookup_id: int) -> None:
+    def give_back(self, transaction: Transaction, position: Position) -> None:
         """A message that its reader could not take after all, because its buffers were too small, returns to its
         place; the transaction goes on without it, and no abort is counted."""
-        position = descriptor.live_queue().positions.get(lookup_id)
-        if position is None or position.owner is not transaction:
-            raise MessageNotFound(f"the transaction holds no message {lookup_id}", where=descriptor.text)
-        transaction.require_active()
+        if position.owner is not transaction or transaction.state is not TransactionState.ACTIVE:
+            return  # the queue was deleted, or the transaction is ending and decides
         transaction.operations.remove(transaction.dequeue_of(position))
         self._removal.release_from(transaction, position)
 

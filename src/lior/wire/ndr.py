@@ -57,7 +57,7 @@ class NdrWriter:
         self._deferred: list[Callable[[], None]] = []
 
     def to_bytes(self) -> bytes:
-        return b"".join(self.to_parts()) if self._parts else bytes(self._whole())
+        return b"".join(self.to_parts()) if self._parts or self._deferred else bytes(self.data)
 
     def to_parts(self) -> list[bytes | bytearray | memoryview]:
         """The stub in pieces, large arrays as they were given."""
@@ -327,10 +327,11 @@ class NdrReader:
         """Refuses bytes behind the last parameter; only padding to a multiple of eight may follow."""
         if self._deferred:
             raise AssertionError("pointees wait to be read: call flush")
-        if self.remaining < 0:  # the gap at the end of a structure of NDR64
+        left = len(self.data) - self.at
+        if left < 0:  # the gap at the end of a structure of NDR64
             raise self._truncated(0)
-        if self.remaining > -self.at % 8:
-            raise self.malformed(f"{self.remaining} bytes too many")
+        if left > -self.at % 8:
+            raise self.malformed(f"{left} bytes too many")
 
 
 class BigEndianNdrReader(NdrReader):
@@ -377,9 +378,9 @@ class Ndr64Reader(NdrReader):
         return self.u64() != 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Syntax:
-    """A transfer syntax and, of NDR, the byte order of what is read."""
+    """A transfer syntax and, of NDR, the byte order of what is read. There are three objects of it."""
 
     name: str
     uuid: UUID

@@ -1,14 +1,13 @@
 """Arrays ([C706] 14.3.3), conformant or conformant and varying, held to the members that announce their counts."""
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
 from lior.errors import InvalidParameter
-from lior.wire.ndr import NDR64, NDR_BIG_ENDIAN, NULL, PADDING, SIZES, NdrReader, NdrWriter, Syntax
-from lior.wire.ndr_types import Bound, Count, Names, Owner, Read, Type, Write
+from lior.wire.ndr import NDR64, NDR_BIG_ENDIAN, SIZES, NdrReader, NdrWriter, Syntax
+from lior.wire.ndr_types import Bound, Count, Names, Owner, Read, Run, Type, Write
 from lior.wire.propvariant import read_propvariants, write_propvariants
 
 
@@ -37,13 +36,22 @@ class Array(Type):
     def bind(self, syntax: Syntax, names: Names) -> Bound:
         size = count_in(self.size, names)
         length = None if self.length is None else count_in(self.length, names)
+        run: Run | None = None
         if isinstance(self.element, Elements):
             read, write = _run(self.element, size, length, syntax)
+            take = self.element.take_big_endian if syntax is NDR_BIG_ENDIAN else self.element.take
+            run = Run(take, self.element.units, self.element.size, _place(self.size, names),
+                      None if self.length is None else _place(self.length, names))
         elif isinstance(self.element, PropVariants):
             read, write = _variants(size)
         else:
             read, write = _elements(self.element.bind(syntax, names), size, length)
-        return Bound(8 if syntax is NDR64 else 4, read, write)
+        return Bound(8 if syntax is NDR64 else 4, read, write, run=run)
+
+
+def _place(name: str | int, names: Names) -> str:
+    """A number, or the place in the owner as one would write it."""
+    return str(name) if isinstance(name, int) else f"[{names[name]}]"
 
 
 def count_in(name: str | int, names: Names) -> Count:
@@ -149,51 +157,6 @@ def _variants(size: Count) -> tuple[Read, Write]:
         if expected is not None and len(value) != expected:
             raise InvalidParameter(f"{len(value)} variants where {expected} are announced", where="NDR")
         write_propvariants(writer, value)
-
-    return read, write
-
-
-def read_and_write_through_pointers(array: Array, names: Names, read_any: Read, write_any: Write) -> tuple[Read, Write]:
-    """What most pointers of a message buffer point to, a pointer to an array, read and written in one step.
-
-    It does nothing that `read_any` and `write_any` do not, and leaves to them what is NULL, short or wrong.
-    """
-    if not isinstance(array.element, Elements):
-        return read_any, write_any
-    take, units_of, width = array.element.take, array.element.units, array.element.size
-    varying = array.length is not None
-    size_of = count_in(array.size, names)
-    length_of = size_of if array.length is None else count_in(array.length, names)
-    form = struct.Struct("<IIII" if varying else "<II")
-    head, unpack_from, pack = form.size, form.unpack_from, form.pack
-
-    def read(reader: NdrReader, owner: Owner) -> Any:
-        data = reader.data
-        at = (reader.at + 3) & -4
-        start = at + head
-        length = length_of(owner) or 0
-        end = start + length * width
-        if end > len(data):
-            return read_any(reader, owner)
-        counts = unpack_from(data, at)
-        if not counts[0] or counts[1:] != ((size_of(owner), 0, length) if varying else (length,)) or length > counts[1]:
-            return read_any(reader, owner)
-        reader.at = end
-        return take(data, start, end)
-
-    def write(writer: NdrWriter, value: Any, owner: Owner) -> None:
-        if value is NULL:
-            write_any(writer, value, owner)
-            return
-        units = units_of(value)
-        size, length = size_of(owner), length_of(owner)
-        if size is None or length is None or length > size or len(units) != length * width:
-            write_any(writer, value, owner)
-            return
-        data = writer.data
-        data += PADDING[-len(data) & 3]
-        data += pack(writer.next_referent(), size, 0, length) if varying else pack(writer.next_referent(), size)
-        writer.raw(units)
 
     return read, write
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lior.errors import InvalidParameter
-from lior.wire.ndr import NDR, NULL, NdrReader, NdrWriter, Syntax
-from lior.wire.ndr_arrays import Array, count_in, read_and_write_through_pointers
+from lior.wire.ndr import NULL, NdrReader, NdrWriter, Syntax
+from lior.wire.ndr_arrays import Array, count_in
 from lior.wire.ndr_types import Bound, Names, Number, Owner, Read, Type, Write
 
 
@@ -20,9 +20,6 @@ class Unique(Type):
         inner = pointee.pointee is not None
         read_pointee = _read_inner(pointee) if inner else pointee.read
         write_pointee = _write_inner(pointee) if inner else pointee.write
-        if inner and syntax is NDR and isinstance(self.target, Unique) and isinstance(self.target.target, Array):
-            read_pointee, write_pointee = read_and_write_through_pointers(
-                self.target.target, names, read_pointee, write_pointee)
         count = count_in(self.target.size, names) if isinstance(self.target, Array) else None
 
         in_place = Number("I", "Q").bind(syntax, names)
@@ -48,8 +45,13 @@ class Unique(Type):
             begin_write(writer, value, owner)
             finish_write(writer, value, None, owner)
 
+        def read(reader: NdrReader, owner: Owner) -> Any:
+            if read_referent(reader, owner):
+                return read_pointee(reader, owner)
+            return None if count is None else finish_read(reader, 0, owner)
+
         return Bound(
-            size, lambda reader, owner: finish_read(reader, read_referent(reader, owner), owner), write, in_place.code,
+            size, read, write, in_place.code,
             size=size, pointee=replace(pointee, read=read_pointee, write=write_pointee), count=count,
             begin_read=read_referent, finish_read=finish_read, begin_write=begin_write, finish_write=finish_write)
 

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from lior.errors import InvalidParameter
-from lior.wire.ndr import NDR64, NdrReader, NdrWriter, Syntax
+from lior.wire.ndr import NDR64, NULL, PADDING, SIZES, NdrReader, NdrWriter, Syntax
 from lior.wire.ndr_pointers import Unique
-from lior.wire.ndr_types import Bound, Count, Names, Number, Owner, Type, Write, out_of_range
+from lior.wire.ndr_types import Bound, Count, Names, Number, Owner, Run, Type, out_of_range
 
 Member: TypeAlias = tuple[str, Type]
-Later: TypeAlias = list[tuple[Write, Any, Owner]]  # pointees to be written
-Part: TypeAlias = tuple[Callable[[NdrReader, tuple[Any, ...]], Any], Callable[[NdrWriter, Any], Later]]
 
 
 @dataclass(frozen=True)
@@ -50,11 +48,12 @@ class Structure(Type):
 class _Form:
     """A structure with one arm of its union, or without one."""
 
-    read: Callable[[NdrReader, tuple[Any, ...]], Any]  # from the numbers that `struct` unpacked
-    write: Callable[[NdrWriter, Any], Later]  # what stands in place
+    read: Callable[[NdrReader, tuple[Any, ...]], Any]  # from the numbers that `struct` unpacked, at the first pointee
+    write: Callable[[NdrWriter, Any, bytearray, int], None]  # what stands in place goes there, pointees to the end
     unpack_from: Callable[..., tuple[Any, ...]]
     size: int
     align: int
+    blank: bytes = b""  # keeps the place of what stands in it
 
 
 @dataclass(slots=True)
@@ -65,8 +64,10 @@ class _Group:
     make: type[Any]
     names: Names
     owner: list[str] = field(default_factory=list)  # in terms of the numbers: what the counts are taken from
-    arguments: list[str] = field(default_factory=list)  # values of the members that are no pointers
-    pointees: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)  # the members that are no pointers
+    pointers: list[str] = field(default_factory=list)
+    reading: list[str] = field(default_factory=list)  # lines for the pointees
+    writing: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -79,9 +80,8 @@ class _Source:
     offset: int = 0
     align: int = 1
     length: int = 0  # how many numbers there are
-    reading: list[str] = field(default_factory=list)
+    checking: list[str] = field(default_factory=list)  # lines for the numbers that were read
     taking: list[str] = field(default_factory=list)  # from the value to the members that are no pointers
-    referring: list[str] = field(default_factory=list)
     called: dict[str, Any] = field(default_factory=dict)  # what the lines use
 
     def add(self, name: str, type: Type, group: _Group) -> None:
@@ -96,7 +96,7 @@ class _Source:
         if bound.bounds is not None:
             low, high = bound.bounds
             outside = f"if not {low} <= n{number} <= {high}:"
-            self.reading += [outside, f"    raise reader.malformed(out_of_range(n{number}, {low}, {high}))"]
+            self.checking += [outside, f"    raise reader.malformed(out_of_range(n{number}, {low}, {high}))"]
             self.taking += [outside, f"    refuse(out_of_range(n{number}, {low}, {high}))"]
 
     def place(self, bound: Bound) -> int:
@@ -112,18 +112,61 @@ class _Source:
     def pointer(self, name: str, number: int, bound: Bound, group: _Group) -> None:
         pointee = bound.pointee
         assert pointee is not None
-        self.called |= {f"read{number}": pointee.read, f"write{number}": pointee.write}
-        read, null = f"read{number}(reader, o{group.number})", "None"
-        self.referring += [
-            f"p = v{group.number}.{name}", "if p is None:", f"    n{number} = 0", "else:",
-            f"    n{number} = referent", "    referent += 4",
-            f"    later.append((write{number}, p, o{group.number}))"]
+        n, o = f"n{number}", f"o{group.number}"
+        null, refuse = "None", []
         if bound.count is not None:
             self.called |= {f"null{number}": _announced(bound.count), f"check{number}": bound.count}
-            null = f"null{number}(reader, o{group.number})"
-            self.referring += [f"if p is None and check{number}(o{group.number}):",
-                               f"    refuse('NULL where an array is announced: {name}')"]
-        group.pointees.append(f"{read} if n{number} else {null}")
+            null = f"null{number}(reader, {o})"
+            refuse = [f"    if check{number}({o}):", f"        refuse('NULL where an array is announced: {name}')"]
+        read, write = self.pointee(number, pointee, o)
+        group.pointers.append(n)
+        group.reading += [f"if {n}:", *read, "else:", f"    {n} = {null}"]
+        group.writing += [f"p = v{group.number}.{name}", "if p is None:", f"    {n} = 0", *refuse, "else:",
+                          f"    {n} = writer.next_referent()", *write]
+
+    def pointee(self, number: int, pointee: Bound, owner: str) -> tuple[list[str], list[str]]:
+        """Lines that read one into n<number>, and that write p. A plain number needs no call."""
+        n, code = f"n{number}", pointee.code
+        if code == "B" and pointee.bounds is None:
+            return [f"    {n} = data[at]", "    at += 1"], ["    out.append(p)"]
+        if code in SIZES and pointee.bounds is None and pointee.pointee is None:
+            size = SIZES[code]
+            self.called |= {f"unpack_{code}": struct.Struct(self.syntax.reader.order + code).unpack_from,
+                            f"pack_{code}": struct.Struct("<" + code).pack}
+            return ([f"    at = (at + {size - 1}) & {-size}", f"    {n}, = unpack_{code}(data, at)",
+                     f"    at += {size}"],
+                    [f"    out += PADDING[-len(out) & {size - 1}]", f"    out += pack_{code}(p)"])
+        self.called |= {f"read{number}": pointee.read, f"write{number}": pointee.write}
+        if pointee.pointee is not None and pointee.pointee.run is not None and self.syntax is not NDR64:
+            return self.run(number, pointee.pointee.run, owner)
+        return (["    reader.at = at", f"    {n} = read{number}(reader, {owner})", "    at = reader.at"],
+                [f"    write{number}(writer, p, {owner})", "    out = writer.data"])
+
+    def run(self, number: int, run: Run, owner: str) -> tuple[list[str], list[str]]:
+        """A pointer to an array, most of what a message buffer points to, in one step.
+
+        What is NULL, short or wrong is left to the reading and writing of each of its parts.
+        """
+        size, length = (owner + each if each.startswith("[") else each for each in (run.size, run.length or run.size))
+        varying = run.length is not None
+        counts = struct.Struct("<IIII" if varying else "<II")
+        to_read = struct.Struct(self.syntax.reader.order + counts.format[1:])
+        self.called |= {f"take{number}": run.take, f"units{number}": run.units, f"pack_{counts.size}": counts.pack,
+                        f"unpack_{counts.size}": to_read.unpack_from}
+        agree = f"c[1] == {size} and c[3] == {length} <= c[1] and not c[2]" if varying else f"c[1] == {size}"
+        read = [
+            "    at = (at + 3) & -4", f"    start = at + {counts.size}", f"    end = start + {length} * {run.width}",
+            f"    if end <= len(data) and (c := unpack_{counts.size}(data, at))[0] and {agree}:",
+            f"        n{number} = take{number}(data, start, end)", "        at = end", "    else:",
+            "        reader.at = at", f"        n{number} = read{number}(reader, {owner})", "        at = reader.at"]
+        given = f"{size}, 0, {length}" if varying else size
+        write = [
+            f"    u = None if p is NULL else units{number}(p)",
+            f"    if u is not None and len(u) == {length} * {run.width} and {length} <= {size}:",
+            "        out += PADDING[-len(out) & 3]",
+            f"        out += pack_{counts.size}(writer.next_referent(), {given})", "        writer.raw(u)", "    else:",
+            f"        write{number}(writer, p, {owner})", "    out = writer.data"]
+        return read, write
 
     def loaded(self, number: int, bound: Bound) -> str:
         if bound.load is None:
@@ -137,30 +180,26 @@ class _Source:
         self.called[f"dump{number}"] = bound.dump
         return f"dump{number}({expression})"
 
-    def constructor(self, group: _Group) -> list[str]:
-        """Lines that make the value of a group: its owner, then its members."""
-        self.called[f"make{group.number}"] = group.make
-        return [f"o{group.number} = ({', '.join(group.owner)}{',' * bool(group.owner)})",
-                f"v{group.number} = make{group.number}({', '.join(group.arguments + group.pointees)})"]
-
     def form(self) -> _Form:
         tail = -self.offset % self.align if self.syntax is NDR64 else 0  # [MS-RPCE] 2.2.5.3.4.1
         layout = self.codes + f"{tail}x" * bool(tail)
         form, numbers = struct.Struct(self.syntax.reader.order + layout), [f"n{n}" for n in range(self.length)]
-        arms_first = self.groups[::-1]
-        owners = [f"o{group.number} = ({', '.join(group.owner)}{',' * bool(group.owner)})" for group in arms_first]
-        read = [f"{', '.join(numbers)}, = numbers", *self.reading,
-                *(line for group in arms_first for line in self.constructor(group)), "return v0"]
-        write = [*self.taking, "later = []", "referent = writer.referents", *owners, *self.referring,
-                 "writer.referents = referent", f"writer.align({self.align})",
-                 f"writer.data += pack({', '.join(numbers)})", "return later"]
-        called = {**self.called, "pack": struct.Struct("<" + layout).pack, "out_of_range": out_of_range,
-                  "refuse": _refuse, "is_a": _is_a}
-        lines = ["def read(reader, numbers):", *("    " + line for line in read),
-                 "def write(writer, v0):", *("    " + line for line in write)]
+        read = [f"{', '.join(numbers)}, = numbers", *self.checking, "data, at = reader.data, reader.at"]
+        write = [*self.taking, "out = writer.data"]
+        for group in self.groups[::-1]:  # pointees of an arm come before those of the structure
+            owner = f"o{group.number} = ({', '.join(group.owner)}{',' * bool(group.owner)})"
+            members = ", ".join(group.arguments + group.pointers)
+            read += [owner, *group.reading, f"v{group.number} = make{group.number}({members})"]
+            write += [owner, *group.writing]
+            self.called[f"make{group.number}"] = group.make
+        lines = ["def read(reader, numbers):", *("    " + line for line in read), "    reader.at = at", "    return v0",
+                 "def write(writer, v0, place, start):", *("    " + line for line in write),
+                 f"    pack_into(place, start, {', '.join(numbers)})"]
+        called = {**self.called, "pack_into": struct.Struct("<" + layout).pack_into, "out_of_range": out_of_range,
+                  "refuse": _refuse, "is_a": _is_a, "PADDING": PADDING, "NULL": NULL}
         # The lines hold names of members and numbers, all from the descriptions in this package.
         exec(compile("\n".join(lines), f"<{self.groups[0].make.__name__}>", "exec"), called)  # noqa: S102
-        return _Form(called["read"], called["write"], form.unpack_from, form.size, self.align)
+        return _Form(called["read"], called["write"], form.unpack_from, form.size, self.align, bytes(form.size))
 
 
 def _announced(count: Count) -> Callable[[NdrReader, Owner], None]:
@@ -203,9 +242,12 @@ def _form(make: type[Any], members: Sequence[Member], syntax: Syntax, tag: int |
         if not isinstance(type, Union):
             source.add(name, type, first)
             continue
-        if syntax is NDR64 or tag is None or first.pointees or first.owner != ["n0"]:
+        if syntax is NDR64 or tag is None or first.pointers or first.owner != ["n0"]:
             raise TypeError("a union stands behind its discriminant, which is the first member; and in NDR alone")
-        source.taking.append(f"n{source.place(type.tag.bind(syntax, {}))} = n0")
+        place = f"n{source.place(type.tag.bind(syntax, {}))}"
+        source.taking.append(f"{place} = n0")
+        source.checking += [f"if n0 != {tag} or {place} != {tag}:",
+                            f"    raise reader.malformed(f'type {{n0}} with union tag {{{place}}}')"]
         _add_arm(source, name, type.arms[tag])
     return source.form()
 
@@ -233,7 +275,7 @@ def bind_structure(make: type[Any], members: Sequence[Member], syntax: Syntax) -
     choose_read, choose_write = _choosers(make, union, forms, syntax)
     mask = align - 1
 
-    def begin_read(reader: NdrReader, owner: Owner) -> Any:
+    def begin_read(reader: NdrReader, owner: Owner) -> tuple[_Form, tuple[Any, ...]]:
         at = (reader.at + mask) & ~mask
         form = choose_read(reader, at)
         numbers = form.unpack_from(reader.data, at)
@@ -251,16 +293,21 @@ def bind_structure(make: type[Any], members: Sequence[Member], syntax: Syntax) -
         reader.at = at + form.size
         return form.read(reader, numbers)
 
-    def begin_write(writer: NdrWriter, value: Any, owner: Owner) -> Later:
-        return choose_write(value).write(writer, value)
+    def begin_write(writer: NdrWriter, value: Any, owner: Owner) -> tuple[_Form, bytearray, int]:
+        form = choose_write(value)
+        place = writer.data
+        place += PADDING[-len(place) & mask]
+        start = len(place)
+        place += form.blank
+        return form, place, start
 
-    def finish_write(writer: NdrWriter, value: Any, later: Later, owner: Owner) -> None:
-        for write_pointee, pointee, counts in later:
-            write_pointee(writer, pointee, counts)
+    def finish_write(writer: NdrWriter, value: Any, state: tuple[_Form, bytearray, int], owner: Owner) -> None:
+        form, place, start = state
+        form.write(writer, value, place, start)
 
     def write(writer: NdrWriter, value: Any, owner: Owner) -> None:
-        for write_pointee, pointee, counts in choose_write(value).write(writer, value):
-            write_pointee(writer, pointee, counts)
+        form, place, start = begin_write(writer, value, owner)
+        form.write(writer, value, place, start)
 
     return Bound(align, read, write, size=min(form.size for form in forms.values()), begin_read=begin_read,
                  finish_read=finish_read, begin_write=begin_write, finish_write=finish_write)
@@ -276,14 +323,14 @@ def _choosers(make: type[Any], union: Union | None, forms: Mapping[int | None, _
     if union is None:
         form = forms[None]
         return lambda reader, at: form, lambda value: form
-    head = struct.Struct(syntax.reader.order + union.tag.bind(syntax, {}).code * 2)
     switch = union.switch
+    low = 0 if syntax.reader.order == "<" else union.tag.bind(syntax, {}).size - 1  # tags are small: one byte of them
 
     def choose_read(reader: NdrReader, at: int) -> _Form:
-        discriminant, tag = head.unpack_from(reader.data, at)
-        if discriminant != tag or tag not in forms:
-            raise reader.malformed(f"{make.__name__} of type {discriminant} with union tag {tag}")
-        return forms[tag]
+        form = forms.get(reader.data[at + low])
+        if form is None:
+            raise reader.malformed(f"{make.__name__} of a type that has no arm")
+        return form
 
     def choose_write(value: Any) -> _Form:
         _is_a(value, make)

@@ -49,7 +49,7 @@ class Codec:
         self._parameters = tuple(parameters)
         self._request = request
         self._make: Any = namedtuple(name.replace(" ", "_"), self.fields)  # type: ignore[misc]
-        self._bound: dict[Syntax, tuple[tuple[Read, ...], tuple[Write, ...]]] = {}
+        self._bound: dict[Syntax, _Bound] = {}
 
     def encode(self, values: Sequence[Any], request: Sequence[Any] | None = None, syntax: Syntax = NDR) -> bytes:
         return self._write(values, request, syntax).to_bytes()
@@ -61,40 +61,51 @@ class Codec:
 
     def decode(self, stub: bytes | memoryview, request: Sequence[Any] | None = None, syntax: Syntax = NDR) -> Any:
         """A named tuple of the fields. Views of large arrays refer to the stub."""
+        bound = self._bound.get(syntax) or self._bind(syntax)
         reader = syntax.reader(stub, 0, self.name)
-        owner = self._outer(request)
-        first = len(owner)
+        owner = [] if not bound.outer else [None] * bound.outer if request is None else list(request)
         try:
-            for read in (self._bound.get(syntax) or self._bind(syntax))[0]:
+            for read in bound.reads:
                 owner.append(read(reader, owner))
-        except struct.error:
+        except (struct.error, IndexError):
             raise Malformed(f"truncated at offset {reader.at}", where=self.name) from None
         reader.end()
-        return self._make._make(owner[first:] if first else owner)
+        return self._make._make(owner[bound.outer:] if bound.outer else owner)
 
     def _write(self, values: Sequence[Any], request: Sequence[Any] | None, syntax: Syntax) -> NdrWriter:
+        bound = self._bound.get(syntax) or self._bind(syntax)
         writer = syntax.writer()
-        owner = [*self._outer(request), *values]
+        owner = values if not bound.outer else [*(request or [None] * bound.outer), *values]
         try:
-            for write, value in zip((self._bound.get(syntax) or self._bind(syntax))[1], values, strict=True):
+            for write, value in zip(bound.writes, values, strict=True):
                 write(writer, value, owner)
         except (struct.error, TypeError, AttributeError, ValueError) as error:
             raise InvalidParameter(f"{type(error).__name__}: {error}"[:200], where=self.name,
                                    remedy="give values of the types and ranges of the IDL") from None
         return writer
 
-    def _outer(self, request: Sequence[Any] | None) -> list[Any]:
-        """The parameters of the request, before those of the response."""
-        if self._request is None:
-            return []
-        return [None] * len(self._request.fields) if request is None else list(request)
+    def _bind(self, syntax: Syntax) -> "_Bound":
+        try:
+            self._bound[syntax] = bound = self._bound_with((), syntax)
+        except KeyError:  # a count is a parameter of the request
+            if self._request is None:
+                raise
+            self._bound[syntax] = bound = self._bound_with(self._request.fields, syntax)
+        return bound
 
-    def _bind(self, syntax: Syntax) -> tuple[tuple[Read, ...], tuple[Write, ...]]:
-        outer = self._request.fields if self._request is not None else ()
+    def _bound_with(self, outer: Sequence[str], syntax: Syntax) -> "_Bound":
         names = {name: index for index, name in enumerate((*outer, *self.fields))}
         bound = [type.bind(syntax, names) for _, type in self._parameters]
-        self._bound[syntax] = result = tuple(each.read for each in bound), tuple(each.write for each in bound)
-        return result
+        return _Bound(tuple(each.read for each in bound), tuple(each.write for each in bound), len(outer))
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A codec in one syntax. The parameters are the owner of the counts, behind `outer` ones of the request."""
+
+    reads: tuple[Read, ...]
+    writes: tuple[Write, ...]
+    outer: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from lior.server.rpc.methods import (
     remote_read,
     transactions,
 )
-from lior.server.rpc.methods.service import MethodSettings, QueueService, bound
+from lior.server.rpc.methods.service import QueueService, bound
+from lior.server.rpc.methods.settings import MethodSettings
 from lior.testing.clock import FakeClock
 from lior.testing.engine import ManualEngine
 from lior.wire.interfaces.qmcomm import QMCOMM
@@ -52,6 +53,7 @@ class Answered:
     def __init__(self) -> None:
         self.values: Any = None
         self.status = 0
+        self.told: Callable[[], None] = lambda: None  # when it is answered
 
     @property
     def done(self) -> bool:
@@ -80,11 +82,15 @@ class Association:
             return
         method = call.interface.methods[call.opnum]
         stub = method.response.encode(values, call.request)
-        self.answers[call.call_id].values = method.response.decode(stub, call.request)
+        answered = self.answers[call.call_id]
+        answered.values = method.response.decode(stub, call.request)
+        answered.told()
 
     def fault(self, call: Any, status: int) -> None:
         if self.calls.pop(call.call_id, None) is call:
-            self.answers[call.call_id].status = status
+            answered = self.answers[call.call_id]
+            answered.status = status
+            answered.told()
 
 
 class Context:

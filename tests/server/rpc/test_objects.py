@@ -113,7 +113,7 @@ def test_a_new_queue_has_the_documents_defaults(server: Server) -> None:
 
 @pytest.mark.parametrize("path", [
     r"other\private$\new", r".\public", r".\private$\a;sub", r".\private$\a;JOURNAL", r".\system$;DEADLETTER",
-    r".\private$" "\\" + "x" * 125, "nobackslash", r".\private$\a+b", r".\private$\a,b", '.\\private$\\a"b',
+    ".\\private$\\" + "x" * 125, "nobackslash", r".\private$\a+b", r".\private$\a,b", '.\\private$\\a"b',
 ])  # fmt: skip
 @pytest.mark.spec("MP-101")
 def test_creates_no_queue_whose_path_is_not_that_of_a_private_one_here(server: Server, path: str) -> None:
@@ -199,7 +199,9 @@ def test_deletes_a_queue_and_tells_what_became_of_its_messages(server: Server) -
     assert client.qmcomm(9, p_object_format=object_of(QUEUE)).result == NOT_FOUND
 
 
-@pytest.mark.parametrize("name", [QUEUE + ";JOURNAL", r"DIRECT=OS:.\system$;DEADLETTER", r"DIRECT=OS:.\system$;JOURNAL"])
+@pytest.mark.parametrize("name", [
+    QUEUE + ";JOURNAL", r"DIRECT=OS:.\system$;DEADLETTER", r"DIRECT=OS:.\system$;JOURNAL",
+])  # fmt: skip
 @pytest.mark.spec("MP-110")
 def test_journals_and_system_queues_are_no_objects(server: Server, name: str) -> None:
     client = server.client()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from lior.wire.interfaces.structures import (
     Send,
 )
 from lior.wire.ndr import NULL
-from tests.server.rpc.calling import NO_GUID, NO_OBJECT, QUEUE, Client, Server, body_of, sent, user, wanted
+from tests.server.rpc.calling import NO_GUID, NO_OBJECT, QUEUE, Client, Server, body_of, user, wanted
 
 TIMEOUT = HRESULTS["MQ_ERROR_IO_TIMEOUT"]
 OVERFLOW = HRESULTS["MQ_ERROR_BUFFER_OVERFLOW"]
@@ -168,7 +169,7 @@ SECURITY = MessageSecurity(
     authentication_provider_name="provider", symmetric_key=b"symmetric", hash_algorithm=0x8004,
     encryption_algorithm=0x6801,
 )  # fmt: skip
-SHORT = [
+SHORT: list[Any] = [
     ("body", {"pp_body": b"x" * 3, "ul_body_buffer_size_in_bytes": 3, "ul_alloc_body_buffer_in_bytes": 3}, {},
      "MQ_ERROR_BUFFER_OVERFLOW", ("p_body_size", 4)),
     ("label", {"pp_title": "x" * 5, "ul_title_buffer_size_in_wchars": 5, "pul_title_buffer_size_in_wchars": 5}, {},
@@ -568,7 +569,7 @@ def test_contexts_have_no_pattern(server: Server) -> None:
     client = server.client()
     found = [client.opened().pdw_qm_context for _ in range(300)]
     assert len(set(found)) == 300 and 0 not in found
-    steps = {b - a for a, b in zip(found, found[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(found)}
     assert len(steps) == 299
     assert not set(found) & {each.handle for each in server.manager.opening.descriptors.values()}
 

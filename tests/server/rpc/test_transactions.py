@@ -17,7 +17,6 @@ from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from tests.server.rpc.calling import (
     NO_OBJECT,
-    QUEUE,
     Client,
     DrivenEngine,
     Fault,

@@ -20,6 +20,18 @@ def sink(syntax: Syntax) -> second_rpc.Sink:
     return second_rpc.Sink(syntax is NDR64, ">" if syntax is NDR_BIG_ENDIAN else "<")
 
 
+def same_referents(stub: bytes, theirs: second_rpc.Sink) -> bytes:
+    """The stub with the other one's referents. Each pointer has one of its own, as full pointers must."""
+    changed, seen = bytearray(stub), set()
+    width = 8 if theirs.wide else 4
+    for at in theirs.referents:
+        seen.add(bytes(changed[at:at + width]))
+        changed[at:at + width] = theirs.out[at:at + width]
+    assert len(seen) == len(theirs.referents)
+    assert bytes(width) not in seen
+    return bytes(changed)
+
+
 def compare(codec: Codec, values: tuple[Any, ...], request: tuple[Any, ...] | None, syntax: Syntax,
             expected: second_rpc.Parameters, outer: dict[str, Any]) -> None:
     plain = plain_call(codec, values)
@@ -29,8 +41,9 @@ def compare(codec: Codec, values: tuple[Any, ...], request: tuple[Any, ...] | No
     assert codec.decode(stub, request, syntax) == values
     if syntax is NDR_BIG_ENDIAN:
         return
-    assert codec.encode(values, request, syntax) == stub
-    assert b"".join(codec.encode_parts(values, request, syntax)) == stub
+    ours = codec.encode(values, request, syntax)
+    assert b"".join(codec.encode_parts(values, request, syntax)) == ours
+    assert same_referents(ours, theirs) == stub
     source = second_rpc.Source(stub, syntax is NDR64)
     found = second_rpc.run(source, expected, {}, outer)
     source.end()

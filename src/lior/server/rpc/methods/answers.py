@@ -25,7 +25,7 @@ def answer(call: Call, make: Callable[[], Values]) -> None:
     try:
         call.answer(make())
     except Exception:
-        log.exception("an answer to %s could not be made", call.interface)
+        log.exception("an answer of %s could not be made", call.interface.name)
         call.fault(UNSPECIFIED)
 
 
@@ -83,7 +83,7 @@ def finish(call: Call, request: Any, failed: Failed, then: Callable[[], Values |
         code = error.code
         answer(call, lambda: failed(request, code))
     except Exception:
-        log.exception("a call of %s failed", call.interface)
+        log.exception("a call of %s failed", call.interface.name)
         call.fault(UNSPECIFIED)
 
 

@@ -4,6 +4,7 @@ RemoteRead adds ([MS-MQRR] 2.2.5, 3.1.4.7)."""
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -34,10 +35,13 @@ class Section(NamedTuple):
 
 
 def user_message_packet(message: Message, queue_manager: UUID) -> bytes:
-    """The packet of a message that is in a queue here. A body that was decrypted here stays clear."""
+    """The packet of a message that is in a queue here. A body that was decrypted here stays clear. What was sent here
+    in a transaction is in no stream between queue managers; for its header it is the first of one."""
+    transaction = message.transaction
+    if transaction is not None and not transaction.sequence_number:
+        message = message.copy()
+        message.transaction = replace(transaction, sequence_number=1, previous_sequence_number=0)
     packet = to_user_message(message, destination_queue_manager=queue_manager)
-    if packet.transaction is not None and not packet.transaction.header.tx_sequence_number:
-        packet.transaction.header.tx_sequence_number = 1  # it was sent here and is of no stream; the packet wants one
     security = message.security
     if packet.security is not None and security is not None and not security.symmetric_key:
         packet.security.header.flags &= ~EB

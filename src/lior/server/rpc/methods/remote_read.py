@@ -31,6 +31,7 @@ from lior.queues.descriptor import (
     TwoPhaseRead,
 )
 from lior.queues.outgoing import OutgoingQueue
+from lior.queues.position import Position
 from lior.queues.transaction import Transaction
 from lior.server.rpc.methods.answers import OK, Done, Values, answer, code_only
 from lior.server.rpc.methods.machine import IP_HANDSHAKE, port_of
@@ -70,7 +71,7 @@ class Pending:
     """PendingRequestEntry (3.1.1.2): a read that waits, or a message that was handed out. It is the tag of its wait and
     the reply of the queue manager."""
 
-    __slots__ = ("call", "cursor", "lookup_id", "opened", "place", "read", "request", "service", "timer",
+    __slots__ = ("call", "cursor", "opened", "place", "position", "read", "request", "service", "timer",
                  "transaction")  # fmt: skip
 
     def __init__(self, service: QueueService, call: Call, request: Any, opened: Opened, cursor: Cursor | None,
@@ -83,7 +84,7 @@ class Pending:
         self.transaction = transaction
         self.place = None if cursor is None else (cursor.key, cursor.state)
         self.read: TwoPhaseRead | None = None
-        self.lookup_id = 0
+        self.position: Position | None = None  # of a message that was handed out
         self.timer: Timer | None = None
 
     @property
@@ -122,10 +123,11 @@ class Pending:
 
     def _handed(self, value: TwoPhaseRead | Message) -> Values:
         if isinstance(value, TwoPhaseRead):
-            self.read, message = value, value.message
+            self.read, self.position, message = value, value.position, value.message
         else:
             message = value
-        self.lookup_id = message.lookup_identifier
+            if self.transaction is not None:
+                self.position = self.opened.descriptor.live_queue().positions[message.lookup_identifier]
         try:
             parts = sections(message, self.service.core.properties.identifier, self.request.dw_max_body_size,
                              self.opened.subqueue)
@@ -135,21 +137,16 @@ class Pending:
         except Exception:
             self.put_back()
             raise
-        if self.call.cancelled and self._holds:
+        if self.call.cancelled and self.position is not None:
             self.put_back()
             return read_failed(self.request, HRESULTS["MQ_ERROR_OPERATION_CANCELLED"])
-        if self._holds:
+        if self.position is not None:
             self.opened.pending[self.number] = self
             self.timer = self.service.later(self.service.settings.end_timeout, self.put_back)
         else:
             self.forget()
         arrived = int(message.arrival_time) & 0xFFFFFFFF
         return (arrived, sequence_of(message), len(parts), tuple(map(_buffer, parts)), OK)
-
-    @property
-    def _holds(self) -> bool:
-        """A message is locked until the client's word."""
-        return self.read is not None or self.transaction is not None
 
     def put_back(self) -> None:
         """3.1.5.1, or a message that could not be handed over: it stays in the queue."""
@@ -158,8 +155,8 @@ class Pending:
             self.cursor.key, self.cursor.state = self.place
         if self.read is not None:
             give_back(self.service, self.read)
-        elif self.transaction is not None and not self.opened.descriptor.closed:
-            self.service.manager.transactions.give_back(self.transaction, self.opened.descriptor, self.lookup_id)
+        elif self.transaction is not None and self.position is not None:
+            self.service.manager.transactions.give_back(self.transaction, self.position)
 
 
 def _buffer(section: Section) -> SectionBuffer:
@@ -216,15 +213,13 @@ def close_opened(service: QueueService, opened: Opened) -> None:
     """3.1.4.3, 3.1.6.1, 3.1.6.2: waits end, what was handed out goes back, cursors go."""
     if opened.closed:
         return
-    for pending in list(opened.pending.values()):
-        if pending.read is not None or pending.lookup_id:
-            pending.put_back()
     opened.closed = True
-    opened.pending.clear()
     service.move_targets.pop(opened.move_context, None)
     service.let_go(opened.owner)
     if not opened.descriptor.closed:
-        service.manager.close(opened.descriptor)
+        service.manager.close(opened.descriptor)  # waits first, or they would take what goes back
+    for pending in list(opened.pending.values()):
+        pending.put_back()
 
 
 def _open(service: QueueService, call: Call, request: Any) -> Values:
@@ -367,7 +362,7 @@ def _taken_out(call: Call, request: Any) -> Pending:
     if not opened.pending:
         raise InvalidHandle("nothing was handed out from this queue", where="phContext")
     pending = opened.pending.get(request.dw_request_id)
-    if pending is None or not (pending.read is not None or pending.lookup_id):
+    if pending is None or pending.position is None:
         raise InvalidParameter(f"no message was handed out under {request.dw_request_id}", where="dwRequestId")
     return pending
 
@@ -400,7 +395,7 @@ def _cancel(service: QueueService, call: Call, request: Any) -> Values:
     """R_CancelReceive: the call that waits is answered with MQ_ERROR_OPERATION_CANCELLED."""
     opened = _find(call, request.ph_context)
     pending = opened.pending.get(request.dw_request_id)
-    if pending is None or pending.lookup_id:
+    if pending is None or pending.position is not None:
         raise InvalidParameter(f"no read waits under {request.dw_request_id}", where="dwRequestId")
     service.manager.cancel(opened.descriptor.live_queue(), pending)
     return (OK,)
