@@ -76,6 +76,14 @@ class Transactions:
         )  # fmt: skip
         self._sending.send_alone(descriptor, message, place, reply)
 
+    def give_back(self, transaction: Transaction, position: Position) -> None:
+        """A message that its reader could not take after all, because its buffers were too small, returns to its
+        place; the transaction goes on without it, and no abort is counted."""
+        if position.owner is not transaction or transaction.state is not TransactionState.ACTIVE:
+            return  # the queue was deleted, or the transaction is ending and decides
+        transaction.operations.remove(transaction.dequeue_of(position))
+        self._removal.release_from(transaction, position)
+
     # Commit
 
     def commit(self, identifier: UUID, reply: Reply) -> None:

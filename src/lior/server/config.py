@@ -19,20 +19,11 @@ from lior.errors import BadConfiguration
 from lior.protocols.binary.settings import SessionSettings
 from lior.protocols.security.policy import SecurityPolicy
 from lior.server.fates import ALL, LEVELS
+from lior.server.rpc.settings import RpcSection
+from lior.server.setting import port, setting
 from lior.store.fates import DAYS, MOST_ROWS
 
 Routes = Mapping[str, str]
-
-
-def setting(default: Any, text: str, low: float | None = None, high: float | None = None,
-            choices: tuple[str, ...] = ()) -> Any:  # fmt: skip
-    """A setting with what it means and what it may be."""
-    about = {"text": text, "low": low, "high": high, "choices": choices}
-    return field(default=default, metadata=about)
-
-
-def port(default: int, text: str) -> Any:
-    return setting(default, text, 0, 65535)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +152,7 @@ class Settings:
     srmp: SrmpSection = field(default_factory=SrmpSection)
     multicast: MulticastSection = field(default_factory=MulticastSection)
     admin: AdminSection = field(default_factory=AdminSection)
+    rpc: RpcSection = field(default_factory=RpcSection)
     record: RecordSection = field(default_factory=RecordSection)
     log: LogSection = field(default_factory=LogSection)
     security: SecurityPolicy = field(default_factory=SecurityPolicy)

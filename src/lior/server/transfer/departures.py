@@ -80,6 +80,14 @@ class Departure:
             self.give_back(again)
             self.link.pump()
 
+    def send_again(self) -> None:
+        """An operator asks for it (EOD_RESEND, [MS-MQMR] 3.1.4.2), whatever the timer says."""
+        in_flight = self._hub.departures.in_flight
+        again = [position for position in self.unordered.values() if position.lookup_id not in in_flight]
+        if again:
+            self.give_back(again)
+            self.link.pump()
+
     def note_ladder(self) -> None:
         info = self.queue.transfer_info
         info.eod_resend_count += 1
