@@ -40,11 +40,12 @@ def taken(password_stdin: bool) -> str:
 @user.command(short_help="Add a user.")
 @click.argument("name")
 @click.option("--administrator", is_flag=True, help="May do everything, with every queue.")
+@click.option("--kerberos", is_flag=True, help="No password: NAME is a principal with its realm, such as joe@REALM.")
 @password_option
 @on_directory
-def add(out: Output, data: str, name: str, administrator: bool, password_stdin: bool) -> None:
+def add(out: Output, data: str, name: str, administrator: bool, kerberos: bool, password_stdin: bool) -> None:
     """Add the user NAME, who gets a SID of its own."""
-    found = embedded.accounts(data).add(name, taken(password_stdin), administrator)
+    found = embedded.accounts(data).add(name, None if kerberos else taken(password_stdin), administrator)
     out.done(f"added {found['name']} {found['sid']}", **dated(found))
 
 

@@ -67,6 +67,7 @@ class _Group:
     arguments: list[str] = field(default_factory=list)  # the members that are no pointers
     pointers: list[str] = field(default_factory=list)
     reading: list[str] = field(default_factory=list)  # lines for the pointees
+    referring: list[str] = field(default_factory=list)
     writing: list[str] = field(default_factory=list)
 
 
@@ -121,26 +122,27 @@ class _Source:
         read, write = self.pointee(number, pointee, o)
         group.pointers.append(n)
         group.reading += [f"if {n}:", *read, "else:", f"    {n} = {null}"]
-        group.writing += [f"p = v{group.number}.{name}", "if p is None:", f"    {n} = 0", *refuse, "else:",
-                          f"    {n} = writer.next_referent()", *write]
+        group.referring += [f"p{number} = v{group.number}.{name}", f"if p{number} is None:", f"    {n} = 0", *refuse,
+                            "else:", f"    {n} = referent", "    referent += 4"]
+        group.writing += [f"if {n}:", *write]
 
     def pointee(self, number: int, pointee: Bound, owner: str) -> tuple[list[str], list[str]]:
-        """Lines that read one into n<number>, and that write p. A plain number needs no call."""
-        n, code = f"n{number}", pointee.code
+        """Lines that read one into n<number>, and that write p<number>. A plain number needs no call."""
+        n, p, code = f"n{number}", f"p{number}", pointee.code
         if code == "B" and pointee.bounds is None:
-            return [f"    {n} = data[at]", "    at += 1"], ["    out.append(p)"]
+            return [f"    {n} = data[at]", "    at += 1"], [f"    out.append({p})"]
         if code in SIZES and pointee.bounds is None and pointee.pointee is None:
             size = SIZES[code]
             self.called |= {f"unpack_{code}": struct.Struct(self.syntax.reader.order + code).unpack_from,
                             f"pack_{code}": struct.Struct("<" + code).pack}
             return ([f"    at = (at + {size - 1}) & {-size}", f"    {n}, = unpack_{code}(data, at)",
                      f"    at += {size}"],
-                    [f"    out += PADDING[-len(out) & {size - 1}]", f"    out += pack_{code}(p)"])
+                    [f"    out += PADDING[-len(out) & {size - 1}]", f"    out += pack_{code}({p})"])
         self.called |= {f"read{number}": pointee.read, f"write{number}": pointee.write}
         if pointee.pointee is not None and pointee.pointee.run is not None and self.syntax is not NDR64:
             return self.run(number, pointee.pointee.run, owner)
         return (["    reader.at = at", f"    {n} = read{number}(reader, {owner})", "    at = reader.at"],
-                [f"    write{number}(writer, p, {owner})", "    out = writer.data"])
+                [f"    write{number}(writer, {p}, {owner})", "    out = writer.data"])
 
     def run(self, number: int, run: Run, owner: str) -> tuple[list[str], list[str]]:
         """A pointer to an array, most of what a message buffer points to, in one step.
@@ -161,11 +163,11 @@ class _Source:
             "        reader.at = at", f"        n{number} = read{number}(reader, {owner})", "        at = reader.at"]
         given = f"{size}, 0, {length}" if varying else size
         write = [
-            f"    u = None if p is NULL else units{number}(p)",
+            f"    u = None if p{number} is NULL else units{number}(p{number})",
             f"    if u is not None and len(u) == {length} * {run.width} and {length} <= {size}:",
             "        out += PADDING[-len(out) & 3]",
             f"        out += pack_{counts.size}(writer.next_referent(), {given})", "        writer.raw(u)", "    else:",
-            f"        write{number}(writer, p, {owner})", "    out = writer.data"]
+            f"        write{number}(writer, p{number}, {owner})", "    out = writer.data"]
         return read, write
 
     def loaded(self, number: int, bound: Bound) -> str:
@@ -185,15 +187,18 @@ class _Source:
         layout = self.codes + f"{tail}x" * bool(tail)
         form, numbers = struct.Struct(self.syntax.reader.order + layout), [f"n{n}" for n in range(self.length)]
         read = [f"{', '.join(numbers)}, = numbers", *self.checking, "data, at = reader.data, reader.at"]
-        write = [*self.taking, "out = writer.data"]
-        for group in self.groups[::-1]:  # pointees of an arm come before those of the structure
+        arms_first = self.groups[::-1]
+        write = [*self.taking, "out = writer.data", "referent = writer.referents"]
+        writing = ["writer.referents = referent"]  # the pointers that stand in place have the first numbers
+        for group in arms_first:  # pointees of an arm come before those of the structure
             owner = f"o{group.number} = ({', '.join(group.owner)}{',' * bool(group.owner)})"
             members = ", ".join(group.arguments + group.pointers)
             read += [owner, *group.reading, f"v{group.number} = make{group.number}({members})"]
-            write += [owner, *group.writing]
+            write += [owner, *group.referring]
+            writing += group.writing
             self.called[f"make{group.number}"] = group.make
         lines = ["def read(reader, numbers):", *("    " + line for line in read), "    reader.at = at", "    return v0",
-                 "def write(writer, v0, place, start):", *("    " + line for line in write),
+                 "def write(writer, v0, place, start):", *("    " + line for line in write + writing),
                  f"    pack_into(place, start, {', '.join(numbers)})"]
         called = {**self.called, "pack_into": struct.Struct("<" + layout).pack_into, "out_of_range": out_of_range,
                   "refuse": _refuse, "is_a": _is_a, "PADDING": PADDING, "NULL": NULL}

@@ -90,7 +90,7 @@ def test_a_stolen_hash_is_as_good_as_the_password_and_nothing_else_is() -> None:
                   {"user": "nobody", "secret": bytes(16)}):
         accounts = Accounts()
         with pytest.raises(AuthenticationFailed):
-            signed_in(initiator(**wrong), acceptor(accounts))  # type: ignore[arg-type]
+            signed_in(initiator(**wrong), acceptor(accounts))
         assert len(accounts.refusals) == 1
 
 

@@ -171,7 +171,7 @@ class Client:
             else:
                 self._effects.append(effect)
 
-    async def next(self, kind: type) -> Any:
+    async def next(self, kind: Any) -> Any:
         async with asyncio.timeout(30):
             while not self._effects:
                 data = await self.reader.read(1 << 16)

@@ -85,12 +85,12 @@ def test_pointees_follow_in_the_order_of_the_members() -> None:
     fixed, rest = stub[20:20 + FIXED], stub[20 + FIXED:]
     referents = struct.unpack("<60I", fixed)
     assert {index * 4: value for index, value in enumerate(referents) if value} == {
-        12: 0x20000, 16: 0x20008, 20: 0x2000C, 36: 0x20014, 40: 0x20018, 56: 0x2001C, 60: 3, 64: 5, 68: 0x20024,
-        236: 0x20028}
+        12: 0x20000, 16: 0x20004, 20: 0x20008, 36: 0x2000C, 40: 0x20010, 56: 0x20014, 60: 3, 64: 5, 68: 0x20018,
+        236: 0x2001C}
     assert rest == bytes.fromhex(
-        "03 00 0000 03 000000 04000200 05000000 00000000 05000000 4f00 5300 3a00 6800 0000"  # response queue
-        "0080 10000200 33221100 5544 7766 8899aabbccddeeff 07000000"  # class; pointer and message identifier
-        "04 01 0000 20000200 05000000 00000000 03000000 616263 00"  # priority, delivery, body
+        "03 00 0000 03 000000 20000200 05000000 00000000 05000000 4f00 5300 3a00 6800 0000"  # response queue
+        "0080 24000200 33221100 5544 7766 8899aabbccddeeff 07000000"  # class; pointer and message identifier
+        "04 01 0000 28000200 05000000 00000000 03000000 616263 00"  # priority, delivery, body
         "03000000 00000000"  # body size, a pointer to NULL
         "00000000")  # pMessageID
     assert send_of(stub) == buffer

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from lior.errors import BadConfiguration, InvalidParameter, LiorError, StoreCorrupt, StoreUnusable
 from lior.protocols.rpc.ntlm_session import nt_hash
+from lior.protocols.rpc.security import AuthenticationFailed
 from lior.security import LOCAL_ACCOUNT, NETWORK, USERS, Caller, Sid
 from lior.server.transfer_security import files
 
@@ -31,7 +32,7 @@ FIRST_RID: Final = 1000  # below are the well-known ones ([MS-DTYP] 2.4.2.4)
 MAX_USERS: Final = 4096
 MAX_NAME: Final = 64
 MAX_PASSWORD: Final = 256
-REJECTED: Final = frozenset('"/\\[]:;|=,+*?<>@\0')  # what names of accounts may not contain
+REJECTED: Final = frozenset('"/\\[]:;|=,+*?<>\0')  # what names of accounts may not contain; @ is for principals
 MAX_WATCHED: Final = 4096  # names whose wrong passwords are counted
 
 
@@ -39,7 +40,7 @@ MAX_WATCHED: Final = 4096  # names whose wrong passwords are counted
 class User:
     name: str
     rid: int
-    nt_hash: str  # hexadecimal
+    nt_hash: str  # hexadecimal; empty: signs in with Kerberos only
     enabled: bool = True
     administrator: bool = False
     password_set: float = 0.0
@@ -124,7 +125,8 @@ class AccountFile:
         files.write(self.path, json.dumps(content, indent=1).encode() + b"\n")
         self._stamp = None
 
-    def add(self, name: str, password: str, administrator: bool = False) -> User:
+    def add(self, name: str, password: str | None, administrator: bool = False) -> User:
+        """Without a password only Kerberos lets the user in: the name is that of its principal, with the realm."""
         check_name(name)
         with self._changing():
             if name.casefold() in self._users:
@@ -135,7 +137,8 @@ class AccountFile:
             if self._machine is None:
                 self._machine = Sid(5, (21, *(secrets.randbits(32) for _ in range(3))))
             rid, self._next_rid = self._next_rid, self._next_rid + 1
-            user = User(name, rid, hashed(password), administrator=administrator, password_set=time.time())
+            secret = "" if password is None else hashed(password)
+            user = User(name, rid, secret, administrator=administrator, password_set=time.time())
             self._users[name.casefold()] = user
         return user
 
@@ -158,7 +161,8 @@ class AccountFile:
 
 
 def _checked(user: User) -> User:
-    if len(bytes.fromhex(user.nt_hash)) != 16 or not FIRST_RID <= user.rid < 1 << 32 or len(user.name) > MAX_NAME:
+    right = len(bytes.fromhex(user.nt_hash)) in (0, 16) and len(user.name) <= MAX_NAME
+    if not right or not FIRST_RID <= user.rid < 1 << 32:
         raise ValueError(f"user {user.name[:MAX_NAME]!r}")
     return user
 
@@ -205,7 +209,7 @@ class LocalAccounts:
         except LiorError as error:
             log.error("accounts cannot be read", extra={"fields": {"why": str(error)}})
             return None
-        return bytes.fromhex(found.nt_hash) if found is not None and found.enabled else None
+        return bytes.fromhex(found.nt_hash) or None if found is not None and found.enabled else None
 
     def signed_in(self, user: str, workstation: str, now: float) -> Caller:
         self._wrong.pop(user.casefold(), None)
@@ -213,10 +217,29 @@ class LocalAccounts:
         found = self._file.find(user)
         if found is None:  # removed in this very moment
             raise InvalidParameter("there is no such user", where=user)
-        caller = self.caller(found)
+        return self._admitted(found, workstation)
+
+    def _admitted(self, user: User, workstation: str) -> Caller:
+        caller = self.caller(user)
         log.info("a user signed in", extra={"fields": {
-            "user": found.name, "sid": str(caller.sid), "workstation": workstation}})  # fmt: skip
+            "user": user.name, "sid": str(caller.sid), "workstation": workstation}})  # fmt: skip
         return caller
+
+    def principal(self, name: str) -> Caller:
+        """Who signed in with Kerberos: the account of that name, with its realm."""
+        try:
+            found = self._file.find(name)
+        except LiorError as error:
+            log.error("accounts cannot be read", extra={"fields": {"why": str(error)}})
+            found = None
+        if found is None or not found.enabled:
+            self.refused_count += 1
+            log.warning("a user was refused", extra={"fields": {
+                "user": name, "why": "no account of this name" if found is None else "disabled",
+                "remedy": f"lior user add {name} --kerberos"}})  # fmt: skip
+            raise AuthenticationFailed("no account for this principal", where="Kerberos")
+        self.signed_in_count += 1
+        return self._admitted(found, "")
 
     def caller(self, user: User) -> Caller:
         sid = self._file.sid(user)
@@ -248,7 +271,7 @@ class AccountAdministration:
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._file = AccountFile(directory)
 
-    def add(self, name: str, password: str, administrator: bool) -> dict[str, Any]:
+    def add(self, name: str, password: str | None, administrator: bool) -> dict[str, Any]:
         return self._plain(self._file.add(name, password, administrator))
 
     def list(self) -> list[dict[str, Any]]:
@@ -265,4 +288,4 @@ class AccountAdministration:
 
     def _plain(self, user: User) -> dict[str, Any]:
         return {"name": user.name, "sid": str(self._file.sid(user)), "enabled": user.enabled,
-                "administrator": user.administrator, "password_set": user.password_set}
+                "administrator": user.administrator, "kerberos": not user.nt_hash, "password_set": user.password_set}

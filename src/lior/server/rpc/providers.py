@@ -12,6 +12,7 @@ from lior.protocols.rpc.ntlm_acceptor import NtlmAcceptor, ServerNames
 from lior.protocols.rpc.security import Acceptor, Providers
 from lior.protocols.rpc.spnego import SpnegoAcceptor
 from lior.server.rpc.accounts import AccountFile, LocalAccounts
+from lior.server.rpc.kerberos import kerberos_acceptors
 from lior.server.rpc.settings import RpcSection
 from lior.wire.rpc_pdu import SERVICE_KERBEROS, SERVICE_NEGOTIATE, SERVICE_NTLM
 from lior.wire.spnego import KERBEROS, MS_KERBEROS, NTLMSSP
@@ -23,8 +24,10 @@ def providers(settings: RpcSection, directory: Path | None, name: str, full_name
     """By auth_type. Kerberos needs a keytab and a library; without either NTLM is what remains."""
     found: dict[int, Callable[[], Acceptor]] = {}
     mechanisms: dict[bytes, Callable[[], Acceptor]] = {}
-    if settings.ntlm and directory is not None:
-        accounts = LocalAccounts(AccountFile(directory), settings.lockout_attempts, settings.lockout_time)
+    if directory is None:
+        return found
+    accounts = LocalAccounts(AccountFile(directory), settings.lockout_attempts, settings.lockout_time)
+    if settings.ntlm:
         names = ServerNames(name.upper()[:15], full_name.casefold())
 
         def ntlm() -> Acceptor:
@@ -33,9 +36,7 @@ def providers(settings: RpcSection, directory: Path | None, name: str, full_name
         found[SERVICE_NTLM] = ntlm
         mechanisms[NTLMSSP] = ntlm
     if settings.keytab:
-        from lior.server.rpc.kerberos import kerberos_acceptors  # its library is optional
-
-        kerberos = kerberos_acceptors(settings.keytab)
+        kerberos = kerberos_acceptors(settings.keytab, accounts.principal)
         found[SERVICE_KERBEROS] = kerberos
         mechanisms[KERBEROS] = mechanisms[MS_KERBEROS] = kerberos
     if mechanisms:
