@@ -65,15 +65,15 @@ def started(opnum: int, queue_manager: UUID, stub: bytes) -> Message:
         arrived, sequence, count, _, _, kind, _, size, _, _ = _STARTED.unpack_from(stub)
     except struct.error:
         raise Malformed("cut", where="RemoteRead") from None
-    if count == 1 and kind == FULL_PACKET and len(stub) >= _STARTED.size + size:
-        packet = stub[_STARTED.size : _STARTED.size + size]
+    end = _STARTED.size + size
+    if count == 1 and kind == FULL_PACKET and len(stub) == end + (-end & 3) + _CODE.size:
+        packet = stub[_STARTED.size : end]
     else:
         found = REMOTE_READ.methods[opnum].response.decode(stub)
         arrived, sequence = found[0], found[1]
         packet = b"".join(bytes(section.p_section_buffer or b"") for section in found[3] or ())
-    message = decode_sections(packet, queue_manager=queue_manager)
+    message = decode_sections(packet, queue_manager=queue_manager, arrived=arrived)
     message.lookup_identifier = 7 - message.priority << SEQUENCE_BITS | sequence
-    message.arrival_time = float(arrived)
     return message
 
 
