@@ -17,22 +17,21 @@ async def connected(
     target: str | os.PathLike[str] | None, *, token: str | None = None, user: str | None = None,
     password: str | None = None, authentication: str | None = None, level: str | None = None,
 ) -> Backend:  # fmt: skip
-    """A directory is reached through its socket `lior.sock`, a host as the user that is given. Who gives a token or a
-    URL, and no user, means the admin API."""
+    """A directory is reached through its socket `lior.sock`, a host as the user that is given; queues of other computers
+    are read as that user, too. Who gives a token or a URL, and no user, means the admin API."""
+    given = credentials(user, password, authentication, level)
     if target is None or target == "":
         for directory in default_directories():
             with suppress(AccessDenied):
-                found = dialing.of_directory(directory)
+                found = dialing.of_directory(directory, given)
                 if found is not None:
                     return await found.connect()
     elif isinstance(target, os.PathLike) or is_directory(target):
-        found = dialing.of_directory(target)
+        found = dialing.of_directory(target, given)
         if found is not None:
             return await found.connect()
-    elif not target.startswith(("http://", "https://")) and (token is None or user is not None):
-        given = credentials(user, password, authentication, level)
-        if given is not None:
-            return await dialing.of_host(target, given).connect()
+    elif given is not None and not target.startswith(("http://", "https://")) and (token is None or user is not None):
+        return await dialing.of_host(target, given).connect()
     return await _by_http(find(target, token))
 
 
