@@ -110,8 +110,8 @@ class Dispatcher:
                 "method": operation.name, "peer": call.peer, "why": str(error)}})  # fmt: skip
             self.refuse(call, faults.BAD_STUB_DATA)
             return None
-        except LiorError as error:  # it decodes, and what it names cannot be: a queue suffix that there is none of
-            self.refuse(call, error.code)
+        except Exception as error:  # a name that is none, or a bug: the connection's other requests go on
+            self.failed(operation, call, error)
             return None
         return operation
 
@@ -123,7 +123,7 @@ class Dispatcher:
         return call.security.level >= self.least_level
 
     def _decode(self, operation: Operation, call: Call) -> None:
-        syntax = call.context.syntax
+        syntax = call.syntax
         if call.stub is call.whole_stub:
             call.request = operation.decode(call.stub) if syntax is NDR else operation.decode(call.stub, None, syntax)
             return
