@@ -3,7 +3,7 @@
 The node has its own directories, ports and epmd on 127.0.0.1, so that a RabbitMQ of this machine is left alone.
 
     python benchmarks/rabbitmq.py PORT durable|plain COUNT WINDOW BYTES [consumer]     publishes, prints JSON
-    python benchmarks/rabbitmq.py PORT send|receive|'one by one' COUNT WINDOW BYTES    durable, one direction; prints JSON
+    python benchmarks/rabbitmq.py PORT send|receive|'one by one' COUNT WINDOW BYTES    durable, one direction
 """
 
 import json

@@ -4,7 +4,7 @@ start."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from lior.server.rpc.accounts import AccountFile
 from lior.server.rpc.compose import rpc_service
 from lior.server.rpc.service import RpcService
 from lior.testing.serving import loopback_address
+from lior.wire.rpc_interface import Interface
 
 USER, PASSWORD = "ruth", "correct horse battery"
 
@@ -47,8 +48,11 @@ class Served:
 
 
 @contextmanager
-def served(data: Path, *, rpc: bool = True, tcp: bool = False, **settings: object) -> Iterator[Served]:
-    """The service on the directory's sockets, with `tcp` on a port of a loopback address, too."""
+def served(
+    data: Path, *, rpc: bool = True, tcp: bool = False, without: Iterable[Interface] = (), **settings: object
+) -> Iterator[Served]:
+    """The service on the directory's sockets, with `tcp` on a port of a loopback address, too. `without` takes
+    interfaces away: without ours it is as foreign as any."""
     address = loopback_address()
     section = RpcSection(port=2103 if tcp else 0, qm_port=0, mapper_port=0, **settings)  # type: ignore[arg-type]
     chosen = Settings(server=ServerSection(bind=(address,)), rpc=section)
@@ -62,6 +66,8 @@ def served(data: Path, *, rpc: bool = True, tcp: bool = False, **settings: objec
             if tcp:
                 AccountFile(data).add(USER, PASSWORD, administrator=True)
             service = rpc_service(backend, chosen, data, admin)
+            for interface in without:
+                del service.dispatcher.interfaces._by_uuid[interface.uuid]
             await service.start()
         return Served(admin, service, runner)
 

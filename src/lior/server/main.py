@@ -108,7 +108,7 @@ class Server:
         admin.connections = transfer.figures
         parts.push_async_callback(transfer.stop)
         await transfer.start()
-        rpc = rpc_service(backend, self._settings, self._directory, admin, self._reader_for)
+        rpc = rpc_service(backend, self._settings, self._directory, admin, self._reader_for, transfer)
         parts.push_async_callback(rpc.stop)
         await rpc.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)

@@ -43,6 +43,8 @@ class Array(Type):
             run = Run(take, self.element.units, self.element.size, _place(self.size, names),
                       None if self.length is None else _place(self.length, names))
         elif isinstance(self.element, PropVariants):
+            if syntax is NDR64:
+                raise TypeError("no interface with NDR64 has PROPVARIANTs, which are described for NDR alone")
             read, write = _variants(size)
         else:
             read, write = _elements(self.element.bind(syntax, names), size, length)

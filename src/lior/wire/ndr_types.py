@@ -164,11 +164,8 @@ class Leaf(Type):
     align: int
     read: Callable[[NdrReader], Any]
     write: Callable[[NdrWriter, Any], None]
-    narrow: bool = False  # no interface with NDR64 has it
 
     def bind(self, syntax: Syntax, names: Names) -> Bound:
-        if self.narrow and syntax is NDR64:
-            raise TypeError("not described for NDR64")
         read, write = self.read, self.write
         return Bound(self.align, lambda reader, owner: read(reader), lambda writer, value, owner: write(writer, value))
 

@@ -25,7 +25,8 @@ from lior.server.rpc.methods import (
     remote_read,
     transactions,
 )
-from lior.server.rpc.methods.service import MethodSettings, QueueService, bound
+from lior.server.rpc.methods.service import QueueService, bound
+from lior.server.rpc.methods.settings import MethodSettings
 from lior.testing.clock import FakeClock
 from lior.testing.engine import ManualEngine
 from lior.wire.interfaces.qmcomm import QMCOMM

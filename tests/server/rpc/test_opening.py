@@ -11,7 +11,7 @@ from lior.errors import HRESULTS
 from lior.message import Message
 from lior.names import QueueFormat, QueueFormatType, QueueSuffix
 from lior.queues.descriptor import RemoteReadState
-from lior.server.rpc.methods.service import MethodSettings
+from lior.server.rpc.methods.settings import MethodSettings
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.structures import (

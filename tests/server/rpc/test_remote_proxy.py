@@ -17,7 +17,7 @@ import pytest
 from lior.errors import HRESULTS, error_from_code
 from lior.message import Message
 from lior.server.rpc.methods.remote_reader import RemoteMessage
-from lior.server.rpc.methods.service import MethodSettings
+from lior.server.rpc.methods.settings import MethodSettings
 from lior.testing.engine import IDENTIFIER
 from lior.wire.interfaces.qm2qm import QM2QM
 from lior.wire.interfaces.qmcomm import QMCOMM

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +11,9 @@ import pytest
 
 from lior.errors import HRESULTS
 from lior.message import Message
+from lior.protocols.security.encryption import ADVANCED, encrypt_body, new_key, wrap_key
 from lior.security import ANONYMOUS_CALLER
+from lior.server.transfer_security import Guard, SecurityFiles, SecurityPolicy
 from lior.wire.dtyp import encode_sid
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.structures import Receive
@@ -300,7 +304,7 @@ def test_only_a_connector_of_an_administrator_sends_other_classes(server: Server
 
 @pytest.mark.spec("MP-160")
 def test_stores_clear_what_was_encrypted_for_this_queue_manager() -> None:
-    server = Server(decrypt=lambda message, queue: message.body[::-1])
+    server = Server(decrypt=lambda message, queue, now: message.body[::-1])
     server.create()
     client, handle = sender(server, private_name(server))
     client.send(handle, b"olleh", pul_priv_level=1, pul_encrypt_alg=0x6801, b_encrypted=1, pp_symm_keys=b"key",
@@ -312,7 +316,7 @@ def test_stores_clear_what_was_encrypted_for_this_queue_manager() -> None:
 
 @pytest.mark.spec("MP-160")
 def test_refuses_what_it_cannot_decrypt() -> None:
-    server = Server(decrypt=lambda message, queue: None)
+    server = Server(decrypt=lambda message, queue, now: None)
     server.create()
     client, handle = sender(server, private_name(server))
     response = client.send(handle, pul_priv_level=1, pul_encrypt_alg=0x6801, b_encrypted=1, pp_symm_keys=b"key",
@@ -412,3 +416,24 @@ def test_who_outruns_the_disk_waits_in_line(server: Server) -> None:
     server.engine.commit()
     assert client.result(answered).result == 0
     assert one(server).body == b"late"
+
+
+@pytest.mark.spec("MP-160")
+def test_opens_with_its_own_key_what_a_client_encrypted_with_the_public_one(tmp_path: Path) -> None:
+    server = Server()
+    server.create()
+    files = SecurityFiles(tmp_path, SecurityPolicy())
+    guard = Guard(server.manager, files)
+    server.service.decrypt = guard.clear_body
+    public = files.keys.make(ADVANCED).public_key()
+    algorithm = 0x6610  # AES-256
+    key = new_key(algorithm, 256, ADVANCED, os.urandom(32))
+    body, wrapped = encrypt_body(b"for this queue manager alone", algorithm, key), wrap_key(key, algorithm, public)
+    members: dict[str, Any] = {"pul_priv_level": 5, "pul_encrypt_alg": algorithm, "b_encrypted": 1,
+                               "ul_symm_keys_size": len(wrapped)}  # fmt: skip
+    client, handle = sender(server, private_name(server))
+    assert client.send(handle, body, pp_symm_keys=wrapped, **members).result == 0
+    assert one(server).body == b"for this queue manager alone"
+    wrong = client.send(handle, body, pp_symm_keys=bytes(len(wrapped)), **members)
+    assert wrong.result == HRESULTS["MQ_ERROR_CORRUPTED_SECURITY_DATA"]
+    assert count(server) == 1

@@ -65,8 +65,9 @@ def started(opnum: int, queue_manager: UUID, stub: bytes) -> Message:
         arrived, sequence, count, _, _, kind, _, size, _, _ = _STARTED.unpack_from(stub)
     except struct.error:
         raise Malformed("cut", where="RemoteRead") from None
-    if count == 1 and kind == FULL_PACKET and len(stub) >= _STARTED.size + size:
-        packet = stub[_STARTED.size : _STARTED.size + size]
+    end = _STARTED.size + size
+    if count == 1 and kind == FULL_PACKET and len(stub) == end + (-end & 3) + _CODE.size:
+        packet = stub[_STARTED.size : end]
     else:
         found = REMOTE_READ.methods[opnum].response.decode(stub)
         arrived, sequence = found[0], found[1]

@@ -28,6 +28,7 @@ from lior.server.rpc.methods.service import QueueService, bound
 from lior.server.rpc.providers import providers
 from lior.server.rpc.service import RpcService
 from lior.server.rpc.session_calls import SessionCalls
+from lior.server.transfer import Transfer
 from lior.wire.interfaces.lior_session import LIOR
 from lior.wire.interfaces.management import QMMGMT
 from lior.wire.interfaces.qm2qm import QM2QM
@@ -60,20 +61,25 @@ def drop(service: RpcService, group: Group) -> None:
 
 def rpc_service(
     backend: LocalBackend[Any], settings: Settings, directory: Path, admin: AdminService,
-    reader_for: Callable[[UUID], RemoteReader] | None = None,
+    reader_for: Callable[[UUID], RemoteReader] | None = None, transfer: Transfer | None = None,
 ) -> RpcService:  # fmt: skip
-    """Not started yet. `reader_for` gives what reads other queue managers, from the identifier of ours."""
+    """Not started yet. `reader_for` gives what reads other queue managers, from the identifier of ours; `transfer`
+    has the keys of this queue manager, and sends again what an operator wants sent again."""
     properties = backend.manager.core.properties
     properties.supporting_server = settings.rpc.supporting_server
     offered = providers(settings.rpc, directory, properties.computer_name, properties.qualified_computer_name)
     service = RpcService(settings.rpc, settings.server.bind, directory, offered, asyncio.get_running_loop())
     reader = None if reader_for is None else reader_for(properties.identifier)
-    methods = QueueService(backend.engine, Ports(service), reader=reader)
+    methods = QueueService(
+        backend.engine, Ports(service), settings=settings.rpc.methods, reader=reader, compact=backend.compact,
+        decrypt=None if transfer is None else transfer.guard.clear_body,
+        resend=None if transfer is None else transfer.resend,
+    )  # fmt: skip
     service.closing.append(methods.close)
     qmcomm = {**queues.METHODS, **objects.METHODS, **transactions.METHODS, **machine.METHODS}
     service.register(QMCOMM, bound(qmcomm, methods), allow_anonymous=PORT_QUERY)
     service.register(QMCOMM2, bound(messages.METHODS, methods))
-    service.register(QM2QM, bound(qm2qm.METHODS, methods))
+    service.register(QM2QM, bound(qm2qm.METHODS, methods), allow_anonymous=frozenset({7, 8}))
     service.register(REMOTE_READ, bound(remote_read.METHODS, methods), allow_anonymous=frozenset({0}))
     service.register(QMMGMT, bound(management.METHODS, methods))
     service.register(LIOR, SessionCalls(admin, methods, partial(drop, service)).handlers())

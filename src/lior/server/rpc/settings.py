@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from lior.server.rpc.methods.settings import MethodSettings
 from lior.server.setting import port as tcp_port
 from lior.server.setting import setting
 from lior.wire.rpc_pdu import LARGEST_FRAGMENT, LEVEL_CONNECT, LEVEL_INTEGRITY, LEVEL_PACKET, LEVEL_PRIVACY
@@ -43,3 +44,4 @@ class RpcSection:
     max_fragment: int = setting(LARGEST_FRAGMENT, "Longest fragment, in bytes.", 1432, LARGEST_FRAGMENT)
     bind_timeout: float = setting(15.0, "A connection that has not bound and signed in by then is closed.", 0.1)
     fragment_timeout: float = setting(60.0, "A connection whose request is not complete by then is closed.", 0.1)
+    methods: MethodSettings = field(default_factory=MethodSettings)  # whose settings are settings of the section

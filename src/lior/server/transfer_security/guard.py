@@ -211,6 +211,15 @@ class Guard:
         except LiorError:  # a message that no packet can hold was not signed as one
             return AuthenticationLevel.NONE.value
 
+    def clear_body(self, message: Message, destination: str, now: float) -> bytes | None:
+        """The body of a message that a client here encrypted for this queue manager ([MS-MQMP] 3.1.5.2); None if its
+        key, cipher or padding is not right."""
+        packet = to_user_message(as_sent(message, destination, self._identifier, False))
+        if packet.security is None:
+            return None
+        packet.properties.message_size = len(packet.body)
+        return self._decrypt(packet, packet.security, now)[1]
+
     # What it may do
 
     def _authorise(self, checked: Checked, message: UserMessage, queue: Queue) -> None:

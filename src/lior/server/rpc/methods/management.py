@@ -110,7 +110,7 @@ def _tidy(service: QueueService, call: Call) -> None:
         raise AccessDenied("this is for administrators of the queue manager", where=WHERE)
     if service.compact is None:
         raise UnsupportedOperation("the store of this queue manager is not compacted", where=WHERE)
-    task = service.start(service.engine.compact(service.compact))
+    task = service.start(service.compact())
     task.add_done_callback(lambda done: answer(call, lambda: (_code(done),)))
 
 

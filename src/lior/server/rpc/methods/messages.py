@@ -129,10 +129,10 @@ def _decrypt_here(service: QueueService, entry: OpenQueue, ptb: CACTransferBuffe
     security = message.security
     if security is None or not (ptb.b_encrypted and security.symmetric_key):
         return
-    queue = entry.descriptor.live_queue()
     if not service.core.local.designates_me(entry.name):
         return
-    clear = None if service.decrypt is None else service.decrypt(message, queue.name)
+    now = service.core.clock.monotonic()
+    clear = None if service.decrypt is None else service.decrypt(message, entry.descriptor.text, now)
     if clear is None:
         raise error_from_code(HRESULTS["MQ_ERROR_CORRUPTED_SECURITY_DATA"], "the body cannot be decrypted",
                               where="ppSymmKeys", remedy="encrypt the key with the public key of this queue manager")

@@ -42,8 +42,6 @@ def user_message_packet(message: Message, queue_manager: UUID) -> bytes:
         message = message.copy()
         message.transaction = replace(transaction, sequence_number=1, previous_sequence_number=0)
     packet = to_user_message(message, destination_queue_manager=queue_manager)
-    if packet.transaction is not None and not packet.transaction.header.tx_sequence_number:
-        packet.transaction.header.tx_sequence_number = 1  # it was sent here and is of no stream; the packet wants one
     security = message.security
     if packet.security is not None and security is not None and not security.symmetric_key:
         packet.security.header.flags &= ~EB

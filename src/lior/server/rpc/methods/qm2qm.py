@@ -167,6 +167,10 @@ class _Read:
             if read is not None:
                 handles = self.call.group.handles
                 handle = handles.open(REMOTE_READ, read, partial(give_back, self.service, read), self.call.caller)
+        except LiorError:  # a queue takes what no packet has a place for, a response queue that is no name, say
+            if read is not None:
+                self._return(read)
+            return _read_failed(self.request, HRESULTS["MQ_ERROR_UNSUPPORTED_OPERATION"])
         except Exception:
             if read is not None:
                 self._return(read)

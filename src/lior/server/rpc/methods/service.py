@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
@@ -35,6 +34,7 @@ from lior.security import ANONYMOUS, Caller
 from lior.server.engine import Engine
 from lior.server.rpc.methods.answers import Failed, Values, code_only
 from lior.server.rpc.methods.remote_reader import RemoteReader
+from lior.server.rpc.methods.settings import MethodSettings
 from lior.server.rpc.methods.tables import (
     Cursors,
     Numbers,
@@ -53,14 +53,6 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Call", Any], Any]
 _MOST_HINTS: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class MethodSettings:
-    max_open: int = 4096  # queues and transactions of one client
-    max_cursors: int = 1024  # of one open queue
-    end_timeout: float = 300.0  # for the word on a message that was handed out ([MS-MQRR] 3.1.2.2)
-    remote_hosts: tuple[str, ...] = ()  # who may be read for clients; none: whoever they were pointed to
 
 
 class Ports(Protocol):
@@ -98,8 +90,8 @@ class QueueService:
         settings: MethodSettings | None = None,
         reader: RemoteReader | None = None,
         coordinator: Coordinator | None = None,
-        decrypt: Callable[[Message, str], bytes | None] | None = None,
-        compact: Callable[[], int] | None = None,
+        decrypt: Callable[[Message, str, float], bytes | None] | None = None,
+        compact: Callable[[], Awaitable[int]] | None = None,
         resend: Callable[[OutgoingQueue], None] | None = None,
         random: Callable[[int], int] = randbits,
         later: Callable[[float, Callable[[], None]], Timer] | None = None,
