@@ -27,6 +27,8 @@ SOCKET_FILE: Final = "lior.sock"
 PORT: Final = 2103  # of qmcomm, qmcomm2 and RemoteRead
 MAPPER_PORT: Final = 135
 EPT_MAP: Final = 3
+SERVER_PORT: Final = 31
+IP_HANDSHAKE: Final = 0
 MOST_TOWERS: Final = 4
 CONNECT_SECONDS: Final = 30.0
 
@@ -49,14 +51,47 @@ class RpcTarget:
 
     async def dial(self, interfaces: Sequence[Any], group_id: int = 0) -> Connection:
         """A connection that is bound, in an association group of its own or in that of another one."""
+        if self.socket_path:
+            return await self._bound(interfaces, group_id, 0)
+        try:
+            return await self._bound(interfaces, group_id, self.port or PORT)
+        except ServiceNotAvailable as error:
+            if self.port or not isinstance(error.__cause__, ConnectionRefusedError):
+                raise
+            port = await mapped_port(self.host, self.mapped)
+            if not port:
+                raise
+            return await self._told(await self._bound(interfaces, group_id, port), interfaces, group_id)
+
+    async def _told(self, connection: Connection, interfaces: Sequence[Any], group_id: int) -> Connection:
+        """Where the server itself says that the calls go ([MS-MQMP] 3.1.4.24), if it says so."""
+        if QMCOMM.uuid not in connection.association.contexts:
+            return connection
+        method = QMCOMM.methods[SERVER_PORT]
+        try:
+            port = (await connection.call(QMCOMM, SERVER_PORT, method.request.encode((IP_HANDSHAKE,)),
+                                          method.response.decode)).result  # fmt: skip
+        except LiorError:
+            return connection
+        if port in (0, connection.port):
+            return connection
+        await connection.close()
+        return await self._bound(interfaces, group_id, port)
+
+    async def _bound(self, interfaces: Sequence[Any], group_id: int, port: int) -> Connection:
         initiator = None
         if self.credentials is not None and not self.socket_path:
             initiator = self.credentials.initiator(self.host)
         association = ClientAssociation(interfaces, initiator=initiator, group_id=group_id)
         connection = Connection(association, str(self))
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                await self._open(connection)
+                if self.socket_path:
+                    with Reachable(self.socket_path) as path:
+                        await loop.create_unix_connection(lambda: connection, path)
+                else:
+                    await loop.create_connection(lambda: connection, self.host, port)
         except TimeoutError:
             raise _unreachable(self, "it does not answer") from None
         except OSError as error:
@@ -67,20 +102,6 @@ class RpcTarget:
             await connection.close()
             raise
         return connection
-
-    async def _open(self, connection: Connection) -> None:
-        loop = asyncio.get_running_loop()
-        if self.socket_path:
-            with Reachable(self.socket_path) as path:
-                await loop.create_unix_connection(lambda: connection, path)
-            return
-        try:
-            await loop.create_connection(lambda: connection, self.host, self.port or PORT)
-        except ConnectionRefusedError:
-            port = await mapped_port(self.host, self.mapped)
-            if not port or port == self.port:
-                raise
-            await loop.create_connection(lambda: connection, self.host, port)
 
     async def dial_other(self, computer: str, interfaces: Sequence[Any]) -> Link:
         """Another computer, as the same user."""

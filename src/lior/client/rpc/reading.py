@@ -72,9 +72,8 @@ def started(opnum: int, queue_manager: UUID, stub: bytes) -> Message:
         found = REMOTE_READ.methods[opnum].response.decode(stub)
         arrived, sequence = found[0], found[1]
         packet = b"".join(bytes(section.p_section_buffer or b"") for section in found[3] or ())
-    message = decode_sections(packet, queue_manager=queue_manager)
+    message = decode_sections(packet, queue_manager=queue_manager, arrived=arrived)
     message.lookup_identifier = 7 - message.priority << SEQUENCE_BITS | sequence
-    message.arrival_time = float(arrived)
     return message
 
 

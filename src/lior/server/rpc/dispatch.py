@@ -110,6 +110,9 @@ class Dispatcher:
                 "method": operation.name, "peer": call.peer, "why": str(error)}})  # fmt: skip
             self.refuse(call, faults.BAD_STUB_DATA)
             return None
+        except LiorError as error:  # it decodes, and what it names cannot be: a queue suffix that there is none of
+            self.refuse(call, error.code)
+            return None
         return operation
 
     def _may_call(self, call: Call) -> bool:
