@@ -170,6 +170,9 @@ HRESULTS: Final[dict[str, int]] = {
     "LIOR_ERROR_CONFIGURATION": 0xE00E0007,
     "LIOR_ERROR_MESSAGE_TOO_LARGE": 0xE00E0008,
     "LIOR_ERROR_FORMATTER": 0xE00E0009,
+    "LIOR_ERROR_NOT_QUEUEABLE": 0xE00E0020,
+    "LIOR_ERROR_NOT_PERSISTABLE": 0xE00E0021,
+    "LIOR_ERROR_CALL_REFUSED": 0xE00E0022,
 }
 NAMES: Final[dict[int, str]] = {code: name for name, code in HRESULTS.items()}
 
@@ -407,3 +410,15 @@ class MessageTooLarge(LiorError, symbol="LIOR_ERROR_MESSAGE_TOO_LARGE"):
 
 class FormatterError(LiorError, symbol="LIOR_ERROR_FORMATTER"):
     """A body does not fit its formatter, or a value has no body form."""
+
+
+class NotQueueable(LiorError, symbol="LIOR_ERROR_NOT_QUEUEABLE"):
+    """An interface or a call that cannot be recorded: it has results, or types that no message carries."""
+
+
+class NotPersistable(LiorError, symbol="LIOR_ERROR_NOT_PERSISTABLE"):
+    """An object that has no by-value form; only those can be recorded."""
+
+
+class CallRefused(LiorError, symbol="LIOR_ERROR_CALL_REFUSED"):
+    """A recorded message that is not played: nobody serves what it names, or its caller may not."""
