@@ -172,7 +172,8 @@ class StatusCode(Integer):
     """SCODE, HRESULT: 0x8002000E and -2147352562 are the same one."""
 
     def write(self, writer: AutomationWriter, value: Any) -> None:
-        super().write(writer, int(value) - (1 << 32) if isinstance(value, int) and value >= 1 << 31 else value)
+        signed = isinstance(value, int) and 1 << 31 <= value < 1 << 32
+        super().write(writer, int(value) - (1 << 32) if signed else value)
 
     def get(self, reader: AutomationReader) -> at.SCode:
         return at.SCode(super().get(reader) & 0xFFFFFFFF)

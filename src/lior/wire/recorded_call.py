@@ -285,7 +285,7 @@ class _Decoder:
     def _unknown(self, size: int) -> None:
         signature = self._body[self._at:self._at + 4]
         self._edge()
-        if self._strict or signature in SIGNATURES or self._skipped or self._pending:
+        if self._strict or signature.upper() in SIGNATURES or self._skipped or self._pending:
             raise self._malformed(f"header {signature!r}")
         self._skipped.append(signature)
 
