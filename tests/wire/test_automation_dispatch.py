@@ -9,7 +9,7 @@ import pytest
 from lior.errors import InvalidParameter, Malformed
 from lior.wire import automation_dispatch as dispatch
 from lior.wire import recorded_call
-from lior.wire.automation import SafeArray, SCode, Variant
+from lior.wire.automation import Bound, SafeArray, SCode, Variant
 from lior.wire.automation_dispatch import (
     METHOD,
     NOTHING_BACK,
@@ -46,7 +46,7 @@ def built(*arguments: Any, **options: Any) -> bytes:
 
 
 SHIP = Invocation(7, METHOD | NOTHING_BACK,
-                  (Variant(0x2003, SafeArray(3, (1, 2, 3), (dispatch.at.Bound(3),))), Variant(0), Variant(8, "Zoë")),
+                  (Variant(0x2003, SafeArray(3, (1, 2, 3), (Bound(3),))), Variant(0), Variant(8, "Zoë")),
                   (), ((1, Variant(0x4005, 3.25)),))
 PRIORITY = Invocation(9, PROPERTY_PUT | NOTHING_BACK, (Variant(3, 4),), (-3,))
 

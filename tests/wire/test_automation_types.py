@@ -70,9 +70,10 @@ def test_integers_have_their_width_alignment_and_bounds(kind: AutomationType, co
         reader = AutomationReader(b"\x55" + b"\xCC" * (kind.alignment - 1) + struct.pack("<" + code, value))
         reader.u8()
         assert kind.read_parameter(reader) == value
-    for value in (low - 1, high + 1, 1 << 80, True, 1.0, "1", None):
+    bad: list[Any] = [low - 1, high + 1, 1 << 80, True, 1.0, "1", None]
+    for wrong in bad:
         with pytest.raises(InvalidParameter):
-            written(kind, value)
+            written(kind, wrong)
 
 
 @pytest.mark.spec("QC-067")

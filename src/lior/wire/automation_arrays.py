@@ -70,9 +70,9 @@ class SafeArrayType(AutomationType):
         if value is None:
             writer.u32(0)
             return
-        write_pointer(writer, self._array(value), self.element)
+        write_pointer(writer, self.array(value), self.element)
 
-    def _array(self, value: Any) -> SafeArray:
+    def array(self, value: Any) -> SafeArray:
         if isinstance(value, SafeArray):
             if value.vt != self.element.vt:
                 raise at.refused(self.vt, f"an array of {at.type_name(value.vt)}")
