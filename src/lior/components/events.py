@@ -62,7 +62,7 @@ _COUNTERS: Final = {
 }
 
 
-@dataclass
+@dataclass(eq=False)
 class Reporter(Collector):
     """A player's voice. A collector of prometheus_client: register it to publish its figures."""
 
