@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import lior
 from lior.client.message import ReceivedMessage
@@ -20,7 +20,7 @@ Manager = lior.aio.QueueManager
 
 
 @interface("{3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f31}")
-class IOrderSink(Protocol):
+class IOrderSink:
     def place_order(self, order_id: Long, customer: str | None, amount: float) -> None: ...
 
     @dispid(7)

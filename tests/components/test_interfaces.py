@@ -2,6 +2,7 @@
 
 # ruff: noqa: DTZ001, UP045
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -98,7 +99,9 @@ TYPES: list[tuple[Any, Any, bytes | None]] = [
 
 @pytest.mark.spec("QC-096", "QC-069", "QC-070")
 @pytest.mark.parametrize(("annotation", "value", "octets"), TYPES, ids=[str(each[0]) for each in TYPES])
-def test_each_automation_type_has_an_annotation_and_travels_both_ways(annotation, value, octets) -> None:
+def test_each_automation_type_has_an_annotation_and_travels_both_ways(
+    annotation: Any, value: Any, octets: bytes | None
+) -> None:
     kind = type_of(annotation, "here")
     writer = AutomationWriter(SCOPE)
     kind.write_parameter(writer, value)
@@ -114,7 +117,7 @@ def test_each_automation_type_has_an_annotation_and_travels_both_ways(annotation
     bool | None, int | str, list[Dec], list[Decimal], type(None), memoryview, Annotated[int, "short"], Enum16[int],
     list[Colour], "nonsense", Protocol, Ellipsis,
 ], ids=str)  # fmt: skip
-def test_refuses_an_annotation_that_no_message_carries(annotation) -> None:
+def test_refuses_an_annotation_that_no_message_carries(annotation: Any) -> None:
     with pytest.raises(NotQueueable):
         type_of(annotation, "here")
 
@@ -122,7 +125,7 @@ def test_refuses_an_annotation_that_no_message_carries(annotation) -> None:
 @pytest.mark.spec("QC-067")
 def test_64_bit_integers_are_marked_as_an_extension() -> None:
     @interface(IID)
-    class IWide(Protocol):
+    class IWide:
         def wide(self, one: Hyper, two: Long, three: UHyper) -> None: ...
 
     assert interface_of(IWide).methods[3].extensions == ["one", "three"]
@@ -131,16 +134,16 @@ def test_64_bit_integers_are_marked_as_an_extension() -> None:
 @pytest.mark.spec("QC-059")
 def test_numbers_follow_the_source_from_three_or_from_seven() -> None:
     @interface(IID)
-    class IPlain(Protocol):
+    class IPlain:
         def first(self) -> None: ...
         def second(self) -> None: ...
 
     @interface("{3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f32}")
-    class IDerived(IPlain, Protocol):
+    class IDerived(IPlain):
         def third(self) -> None: ...
 
     @interface("{3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f33}", base="IDispatch")
-    class IDual(Protocol):
+    class IDual:
         def first(self) -> None: ...
         @opnum(12)
         def second(self) -> None: ...
@@ -152,7 +155,7 @@ def test_numbers_follow_the_source_from_three_or_from_seven() -> None:
     assert interface_of(IDerived).iid == UUID("3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f32")
 
 
-def refused(define) -> str:
+def refused(define: Callable[[], None]) -> str:
     with pytest.raises(NotQueueable) as caught:
         define()
     return str(caught.value)
@@ -160,19 +163,19 @@ def refused(define) -> str:
 
 @pytest.mark.spec("QC-065")
 def test_results_and_arguments_that_come_back_are_refused() -> None:
-    def result():
+    def result() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             def total(self) -> int: ...
 
-    def no_annotation():
+    def no_annotation() -> None:
         @interface(IID)
-        class IBad(Protocol):
-            def total(self): ...
+        class IBad:
+            def total(self): ...  # type: ignore[no-untyped-def]
 
-    def out():
+    def out() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             def total(self, value: ByRef[float]) -> None: ...
 
     assert "no result" in refused(result)
@@ -182,68 +185,68 @@ def test_results_and_arguments_that_come_back_are_refused() -> None:
 
 @pytest.mark.spec("QC-059", "QC-096")
 def test_other_mistakes_in_an_interface_are_refused() -> None:  # noqa: C901  # one small class for each
-    def pinned_twice():
+    def pinned_twice() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             @opnum(4)
             def one(self) -> None: ...
             @opnum(4)
             def two(self) -> None: ...
 
-    def below_three():
+    def below_three() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             @opnum(2)
             def one(self) -> None: ...
 
-    def same_dispid():
+    def same_dispid() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             @dispid(4)
             def one(self) -> None: ...
             @dispid(4)
             def two(self) -> None: ...
 
-    def keyword_only():
+    def keyword_only() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             def one(self, *, two: int) -> None: ...
 
-    def unannotated():
+    def unannotated() -> None:
         @interface(IID)
-        class IBad(Protocol):
-            def one(self, two) -> None: ...
+        class IBad:
+            def one(self, two) -> None: ...  # type: ignore[no-untyped-def]
 
-    def raw_array():
+    def raw_array() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             def one(self, two: tuple[int, ...]) -> None: ...
 
-    def empty():
+    def empty() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             pass
 
-    def no_guid():
+    def no_guid() -> None:
         @interface("orders")
-        class IBad(Protocol):
+        class IBad:
             def one(self) -> None: ...
 
-    def dispatch_itself():
+    def dispatch_itself() -> None:
         @interface("{00020400-0000-0000-C000-000000000046}")
-        class IBad(Protocol):
+        class IBad:
             def one(self) -> None: ...
 
-    def put_without_value():
+    def put_without_value() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             @dispid(1)
             @propput
             def one(self) -> None: ...
 
-    def unknown_name():
+    def unknown_name() -> None:
         @interface(IID)
-        class IBad(Protocol):
+        class IBad:
             def one(self, two: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
     for define in (pinned_twice, below_three, same_dispid, keyword_only, unannotated, raw_array, empty, no_guid,
@@ -277,7 +280,7 @@ def test_a_scope_for_reading_knows_what_its_types_lead_to_and_nothing_else() -> 
 
 def test_arguments_are_bound_as_python_binds_them() -> None:
     @interface(IID)
-    class ICall(Protocol):
+    class ICall:
         @dispid(1)
         def ship(self, what: str, weight: float = 1.5, note: Any = MISSING, *more: Any) -> None: ...
         @dispid(2)

@@ -4,8 +4,9 @@ import asyncio
 import json
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -409,12 +410,12 @@ def test_each_message_gets_a_new_object_or_the_one_that_was_named() -> None:
         def place_order(self, order_id: int, customer: str | None, amount: float) -> None: ...
         def add_lines(self, warehouse: int, quantities: list[int], urgent: bool) -> None: ...
 
-    for options, expected in (({}, 2), ({"instance": Orders()}, 1)):
+    for instance, expected in ((None, 2), (Orders(), 1)):
         made.clear()
-        if options:
-            made.append(options["instance"])
+        if instance is not None:
+            made.append(instance)
         app = Application("Orders")
-        app.serves(ORDERS, IOrderSink, **options)(Orders)
+        app.serves(ORDERS, IOrderSink, instance=instance)(Orders)
 
         async def work(manager: Manager, app: Application = app) -> None:
             await record(manager, 1)
@@ -443,8 +444,12 @@ def test_players_share_a_queue(journal: Journal) -> None:
     async def work(manager: Manager) -> None:
         opened: list[tuple[int, bool]] = []
         open_ = manager.backend.open
-        manager.backend.open = lambda name, access, exclusive: (  # type: ignore[method-assign]
-            opened.append((access, exclusive)), open_(name, access, exclusive))[1]
+
+        def watched(name: str, access: int, exclusive: bool) -> Any:
+            opened.append((access, exclusive))
+            return open_(name, access, exclusive)
+
+        manager.backend.open = watched  # type: ignore[method-assign]
         async with aio.Player(manager, application(journal), queue=QUEUE) as one:
             assert opened[0] == (1, False)  # MQ_RECEIVE_ACCESS, MQ_DENY_NONE
             async with aio.Player(manager, application(journal), queue=QUEUE) as two:
@@ -463,9 +468,12 @@ def test_a_class_is_checked_against_its_interfaces_when_it_is_served() -> None:
     class Half:
         def place_order(self, order_id: int, customer: str | None, amount: float) -> None: ...
 
-    for attempt in (lambda: app.serves(ORDERS, IOrderSink)(Half), lambda: app.serves(ORDERS)(Half),
-                    lambda: app.serves("x", IOrderSink)(Half),
-                    lambda: app.serves(ORDERS, IOrderSink, IOrderSink, roles={"nothing": {"x"}})(Half)):  # fmt: skip
+    attempts: list[Callable[[], Any]] = [
+        lambda: app.serves(ORDERS, IOrderSink)(Half), lambda: app.serves(ORDERS)(Half),
+        lambda: app.serves("x", IOrderSink)(Half),
+        lambda: app.serves(ORDERS, IOrderSink, IOrderSink, roles={"nothing": {"x"}})(Half),
+    ]  # fmt: skip
+    for attempt in attempts:
         with pytest.raises(NotQueueable):
             attempt()
     assert app.served == ()
@@ -704,7 +712,7 @@ def test_what_is_recorded_while_playing_carries_both_callers() -> None:
 
 
 @interface("{3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f34}", base="IDispatch")
-class IDesk(Protocol):
+class IDesk:
     @dispid(7)
     def ship(self, what: str, weight: ByRef[float], quantities: list[Long]) -> None: ...
 
@@ -747,11 +755,11 @@ def test_an_answer_is_a_recorded_call_of_its_own() -> None:
     asker, worker = Application("Asker"), Application("Orders")
 
     @interface("{3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f40}")
-    class IWork(Protocol):
+    class IWork:
         def double(self, number: Long, back: Callback) -> None: ...
 
     @interface("{3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f41}")
-    class IAnswer(Protocol):
+    class IAnswer:
         def is_(self, number: Long) -> None: ...
 
     @worker.serves(ORDERS, IWork)

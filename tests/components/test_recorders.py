@@ -1,7 +1,7 @@
 """Recording: [MC-COMQC] 2.1, 2.2.6.1.2 and 3.2."""
 
 import warnings
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -151,7 +151,7 @@ def test_recording_needs_no_queue_manager_until_the_end() -> None:
 @pytest.mark.spec("QC-121", "QC-107", "QC-067")
 def test_a_call_that_cannot_be_recorded_fails_at_its_line_and_leaves_nothing() -> None:
     @interface("{3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f39}")
-    class IThings(Protocol):
+    class IThings:
         def put(self, first: Long, thing: Object) -> None: ...
 
     with offline() as recorder:
@@ -237,7 +237,8 @@ def test_in_the_immediate_mode_each_call_is_a_message_at_once() -> None:
         async with aio.Recorder(QUEUE, class_id=ORDERS, manager=manager, mode="immediate") as recorder:
             orders = recorder.interface(IOrderSink)
             for number in range(3):
-                await orders.place_order(number, None, 1.0)  # type: ignore[func-returns-value]
+                waiting: Any = orders.place_order(number, None, 1.0)  # type: ignore[func-returns-value]
+                await waiting
                 assert len(await messages(manager)) == number + 1
                 assert recorder.pending == ()
 
@@ -255,9 +256,17 @@ def test_the_queue_is_opened_to_send_shared_and_closed_again(monkeypatch: pytest
         closed: list[Any] = []
         backend = manager.backend
         open_, close = backend.open, backend.close_handle
-        monkeypatch.setattr(backend, "open", lambda name, access, exclusive: (
-            opened.append((access, exclusive)), open_(name, access, exclusive))[1])
-        monkeypatch.setattr(backend, "close_handle", lambda handle: (closed.append(handle), close(handle))[1])
+
+        def watched_open(name: str, access: int, exclusive: bool) -> Any:
+            opened.append((access, exclusive))
+            return open_(name, access, exclusive)
+
+        def watched_close(handle: Any) -> Any:
+            closed.append(handle)
+            return close(handle)
+
+        monkeypatch.setattr(backend, "open", watched_open)
+        monkeypatch.setattr(backend, "close_handle", watched_close)
         await record(manager, 1)
         assert opened == [(2, False)]  # MQ_SEND_ACCESS, MQ_DENY_NONE
         assert len(closed) == 1
@@ -290,7 +299,7 @@ def test_acknowledgements_of_the_transport_report_the_transfer() -> None:
     async def work(manager: Manager) -> Any:
         admin = r".\private$\acknowledgements"
         await manager.create_queue(admin)
-        wanted = {"acknowledge": int(lior.Acknowledgements.FULL_REACH_QUEUE),
+        wanted: dict[str, Any] = {"acknowledge": int(lior.Acknowledgements.FULL_REACH_QUEUE),
                   "administration_queue": rf"DIRECT=OS:{admin}"}  # fmt: skip
         async with aio.Recorder(QUEUE, class_id=ORDERS, manager=manager, **wanted) as recorder:
             recorder.interface(IOrderSink).place_order(1, None, 1.0)
@@ -380,7 +389,7 @@ def test_a_message_has_at_most_ten_thousand_calls() -> None:
 
 
 @interface("{3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f34}", base="IDispatch")
-class IDesk(Protocol):
+class IDesk:
     @dispid(7)
     def ship(self, what: str, weight: ByRef[float], quantities: list[Long]) -> None: ...
 

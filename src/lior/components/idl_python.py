@@ -60,14 +60,14 @@ class _Writer:
         return "\n".join([*self._head(), *body]).rstrip() + "\n"
 
     def _head(self) -> list[str]:
-        imports = [f"from typing import {'Any, Protocol' if 'Any' in self._used else 'Protocol'}"]
+        imports = ["from typing import Any"] if "Any" in self._used else []
         if "record" in self._used:
             imports.insert(0, "from dataclasses import dataclass")
         if self._document.enumerations:
-            imports.insert(-1, "from enum import IntEnum")
+            imports.insert(1 if "record" in self._used else 0, "from enum import IntEnum")
         known = ", ".join(sorted(self._used - {"Any"}, key=lambda name: (not name.isupper(), name[0].islower(), name)))
         return [f'"""Interfaces of {self._source}, written by `lior component import`: change the IDL instead."""', "",
-                *imports, "", f"from lior.components import {known}"]
+                *imports, *([""] if imports else []), f"from lior.components import {known}"]
 
     def _classes(self) -> list[str]:
         lines = [""]
@@ -131,8 +131,8 @@ class _Writer:
             return ["", "", f"# interface {each.name} has no method that can be recorded", *body]
         own = self._document.interfaces.get(each.base)
         base = "" if own is not None else f', base="{each.base or "IUnknown"}"'
-        parent = f"{own.name}, Protocol" if own is not None else "Protocol"
-        return ["", "", f'@interface("{{{guid}}}"{base})', f"class {each.name}({parent}):", *body[1:]]
+        parent = f"({own.name})" if own is not None else ""
+        return ["", "", f'@interface("{{{guid}}}"{base})', f"class {each.name}{parent}:", *body[1:]]
 
     def _method(self, each: Interface, method: Method, number: int, automation: bool) -> list[str]:
         if {"propget", "local", "call_as", "restricted"} & method.attributes.keys():
@@ -142,6 +142,9 @@ class _Writer:
         identifier = method.attributes.get("id")
         parameters = [self._parameter(one, automation, identifier is not None, "vararg" in method.attributes
                                       and one is method.parameters[-1]) for one in method.parameters]
+        defaults = ["=" in one for one in parameters if not one.startswith("*")]
+        if defaults != sorted(defaults):
+            raise _Unknown("a parameter that is needed stands behind one that is not")
         lines = [""]
         if not each.is_dispatch_only:
             self._used.add("opnum")
@@ -168,7 +171,7 @@ class _Writer:
             return f"*{name}: Any"
         if "lcid" in attributes and has_dispid:
             self._used.add("Locale")
-            return f"{name}: Locale"
+            return f"{name}: Locale = 0x0409"
         if "out" in attributes:
             if not has_dispid:
                 raise _Unknown(f"{one.name} comes back")

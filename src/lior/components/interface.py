@@ -1,7 +1,7 @@
 """Interfaces whose calls can be recorded, written as Python classes and checked when they are defined.
 
     @interface("{3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f31}")
-    class IOrderSink(Protocol):
+    class IOrderSink:
         def place_order(self, order_id: Long, customer: str, amount: float) -> None: ...
         @dispid(7)
         def add_lines(self, warehouse: Short, quantities: list[Long], urgent: bool) -> None: ...

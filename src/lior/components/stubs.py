@@ -22,11 +22,11 @@ def stub_of(interfaces: Iterable[Interface]) -> str:
     lines: list[str] = []
     classes: set[str] = set()
     for each in interfaces:
-        lines += ["", "", f"class {each.name}(Protocol):"]
+        lines += ["", "", f"class {each.name}:"]
         for number in sorted(each.methods):
             method = each.methods[number]
             lines.append(f"    def {method.name}({', '.join(['self', *_parameters(method, classes)])}) -> None: ...")
-    head = ["from typing import Any, Protocol"]
+    head = ["from typing import Any"]
     text = "\n".join(lines)
     if "datetime" in text:
         head.insert(0, "from datetime import datetime")
