@@ -166,7 +166,7 @@ def test_results_and_arguments_that_come_back_are_refused() -> None:
     def result() -> None:
         @interface(IID)
         class IBad:
-            def total(self) -> int: ...
+            def total(self) -> int: ...  # type: ignore[empty-body]
 
     def no_annotation() -> None:
         @interface(IID)

@@ -312,6 +312,7 @@ class Parameters:
             for _ in range(count):
                 assert self.take("I")
             return 12, bounds, [self.variant() for _ in range(count)]
+        self.at += -self.at % struct.calcsize("<" + CELLS[vt])  # also in front of no elements
         return vt, bounds, [self.take(CELLS[vt]) for _ in range(count)]
 
     def variant(self) -> Any:

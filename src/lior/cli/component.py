@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import runpy
 import signal
@@ -19,10 +20,11 @@ from lior.cli.connection import Session, connected, offline
 from lior.cli.output import DONE, FAILED, Output, number
 from lior.client.message import ReceivedMessage
 from lior.components import Application, Figures, aio, interface_of
-from lior.components.dumping import dump_message
+from lior.components.dumping import dump_message, message_of
 from lior.components.idl_python import import_text
 from lior.components.interface import Interface
 from lior.components.ladder import DEAD, Ladder
+from lior.components.places import reasons_queue
 from lior.components.stubs import stub_of
 from lior.errors import BadConfiguration, LiorError, NotQueueable, UnsupportedOperation
 from lior.names import DirectName, parse_format_name
@@ -45,7 +47,7 @@ def component() -> None:
 
 @component.command(name="import", short_help="Write Python interfaces from an IDL file.")
 @click.argument("file", type=FILE)
-@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write there instead of standard output.")
+@click.option("--output", type=click.Path(dir_okay=False), help="Write there instead of standard output.")
 @click.option("--stub", is_flag=True, help="Also write a .pyi beside the output.")
 @offline
 def import_(out: Output, file: str, output: str | None, stub: bool) -> None:
@@ -72,7 +74,11 @@ def import_(out: Output, file: str, output: str | None, stub: bool) -> None:
 @offline
 def stub_(out: Output, program: str) -> None:
     """Write a type stub (.pyi) for the interfaces of PROGRAM, a Python file, with plain types."""
-    out.line(stub_of(interfaces(load(program))).rstrip())
+    text = stub_of(interfaces(load(program)))
+    if out.as_json:
+        out.record({"program": program, "stub": text})
+    else:
+        out.line(text.rstrip())
 
 
 def read(file: str) -> str:
@@ -228,8 +234,8 @@ def dump(session: Session, file: str | None, queue: str | None, program: str | N
         raise click.UsageError("name a file, or a queue with --queue")
     known = application(program) if program else None
     broken = False
-    for name, message in [(file, body(file))] if file else messages(session, str(queue)):
-        facts = dump_message(message, known)
+    for name, message, reason in [(file, body(file), "")] if file else messages(session, str(queue)):
+        facts = dump_message(message, known) | ({"reason": reason} if reason else {})
         broken = broken or "error" in facts
         if session.out.as_json:
             session.out.record({"message": name} | facts)
@@ -239,19 +245,30 @@ def dump(session: Session, file: str | None, queue: str | None, program: str | N
 
 
 def body(file: str) -> ReceivedMessage:
-    from lior.components.dumping import message_of
-
     return message_of(Path(file).read_bytes())
 
 
-def messages(session: Session, queue: str) -> Iterator[tuple[str, ReceivedMessage]]:
+def messages(session: Session, queue: str) -> Iterator[tuple[str, ReceivedMessage, str]]:
+    """Those of a dead queue with the reason why they are there."""
     with session.open() as manager, manager.open_queue(queue, "peek") as opened:
+        main, _, subqueue = queue.partition(";")
+        known = reasons(manager, reasons_queue(main)) if subqueue == DEAD else {}
         for message in opened:
-            yield message.id, message
+            identifier = message.identifier
+            yield message.id, message, known.get(identifier.to_bytes() if identifier else b"", "")
+
+
+def reasons(manager: lior.QueueManager, name: str) -> dict[bytes, str]:
+    if not manager.exists(name):
+        return {}
+    with manager.open_queue(name, "peek") as opened:
+        return {message.correlation_id: str(json.loads(message.value()).get("reason", "")) for message in opened}
 
 
 def show(out: Output, name: str, facts: dict[str, Any]) -> None:
     out.line(f"{name}: class {facts.get('class_id', 'unknown')}, {facts['bytes']} bytes")
+    if "reason" in facts:
+        out.line(f"  dead: {facts['reason']}")
     if "error" in facts:
         out.line(f"  broken: {facts['error']}")
     for call in facts.get("calls", ()):
