@@ -78,7 +78,7 @@ def test_a_recorder_sends_the_worked_example_octet_for_octet() -> None:
     async def work(manager: Manager) -> Any:
         recorder = aio.Recorder(QUEUE, class_id=ORDERS, manager=manager, partition=GLOBAL_PARTITION, identity=CLERK_SID)
         orders = recorder.interface(IOrderSink)
-        assert len(recorder.pending) == 0
+        assert len(list(recorder.pending)) == 0
         orders.place_order(1001, "Zoë", 249.5)
         orders.add_lines(-2, [10, 20, -30], True)
         assert [call.method_number for call in recorder.pending] == [3, 4]
