@@ -174,6 +174,9 @@ HRESULTS: Final[dict[str, int]] = {
     "LIOR_ERROR_CLAIM_FENCED": 0xE00E000B,
     "LIOR_ERROR_CLAIM_BUSY": 0xE00E000C,
     "LIOR_ERROR_CLAIMED": 0xE00E000D,
+    "LIOR_ERROR_NOT_QUEUEABLE": 0xE00E0020,
+    "LIOR_ERROR_NOT_PERSISTABLE": 0xE00E0021,
+    "LIOR_ERROR_CALL_REFUSED": 0xE00E0022,
 }
 NAMES: Final[dict[int, str]] = {code: name for name, code in HRESULTS.items()}
 
@@ -427,3 +430,15 @@ class MessagesClaimed(LiorError, symbol="LIOR_ERROR_CLAIMED"):
 
 class FormatterError(LiorError, symbol="LIOR_ERROR_FORMATTER"):
     """A body does not fit its formatter, or a value has no body form."""
+
+
+class NotQueueable(LiorError, symbol="LIOR_ERROR_NOT_QUEUEABLE"):
+    """An interface or a call that cannot be recorded: it has results, or types that no message carries."""
+
+
+class NotPersistable(LiorError, symbol="LIOR_ERROR_NOT_PERSISTABLE"):
+    """An object that has no by-value form; only those can be recorded."""
+
+
+class CallRefused(LiorError, symbol="LIOR_ERROR_CALL_REFUSED"):
+    """A recorded message that is not played: nobody serves what it names, or its caller may not."""
