@@ -145,3 +145,15 @@ class Backend(Protocol):
     def compact(self) -> Awaitable[int]: ...
 
     def close(self) -> Awaitable[None]: ...
+
+
+async def sent_alone(backend: Backend, handle: Any, message: Message) -> ObjectId:
+    """`send_alone` of a backend that has no call for it: begin, send, commit."""
+    identifier = await backend.begin()
+    try:
+        sent = await backend.send(handle, message, identifier)
+    except BaseException:
+        await backend.abort(identifier)
+        raise
+    await backend.commit(identifier)
+    return sent

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from lior.client.backend import QueueInfo, info_of
+from lior.client.backend import QueueInfo, info_of, sent_alone
 from lior.client.session_calls import SessionChannel
 from lior.errors import InvalidHandle, OperationCancelled, ServiceNotAvailable, TransactionSequence
 from lior.message import Message, ObjectId
@@ -142,15 +142,8 @@ class RemoteBackend:
         arguments = {"handle": handle.number, "message": message, "transaction": self._transaction(transaction)}
         return handle.live().call("send", arguments, _identifier)
 
-    async def send_alone(self, handle: Held, message: Message) -> ObjectId:
-        identifier = await self.begin()
-        try:
-            sent = await self.send(handle, message, identifier)
-        except BaseException:
-            await self.abort(identifier)
-            raise
-        await self.commit(identifier)
-        return sent
+    def send_alone(self, handle: Held, message: Message) -> Awaitable[ObjectId]:
+        return sent_alone(self, handle, message)
 
     def receive(
         self, handle: Held, timeout_ms: int, cursor: Held | None = None, transaction: UUID | None = None

@@ -246,7 +246,7 @@ def _properties(properties: Mapping[int, str]) -> dict[str, Any]:
         kind, _, value = given.partition(":")
         vt = _TYPES[kind]
         arm: Any = (
-            None if vt in (0, 1) else value if vt == 31 else bytes.fromhex(value) if vt == 72 else int(value or 0, 0)
+            None if vt in (0, 1) else value if vt == 31 else bytes.fromhex(value) if vt == 72 else int(value or "0", 0)
         )
         values.append({"vt": vt, "varUnion": (vt, arm)})
     return {"cp": len(values), "aProp": list(properties), "apVar": values}

@@ -459,6 +459,7 @@ def test_what_a_client_held_is_given_back_when_it_goes(
     found = eventually(lambda: (lambda outcome: outcome if outcome.code == 0 else None)(mine.open(owned.direct,
                                                                                                   RECEIVE)))
     mine.send(owned.open(SEND), body=b"later").ok()
+    assert found is not None
     assert mine.receive(found["queue"]).ok()["message"].body == b"later"
 
 

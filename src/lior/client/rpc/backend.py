@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from lior.client.backend import QueueInfo
+from lior.client.backend import QueueInfo, sent_alone
 from lior.client.remote import Held, RemoteBackend
 from lior.client.rpc import objects
 from lior.client.rpc.classic import give_up
@@ -185,6 +185,9 @@ class RpcBackend:
 
     def send(self, handle: Handle, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]:
         return handle.send(message, None if transaction is None else self._own(transaction))
+
+    def send_alone(self, handle: Handle, message: Message) -> Awaitable[ObjectId]:
+        return sent_alone(self, handle, message)
 
     def receive(
         self, handle: Handle, timeout_ms: int, cursor: Cursor | None = None, transaction: UUID | None = None
