@@ -38,6 +38,7 @@ from lior.queues.opening import Opening
 from lior.queues.outgoing import OutgoingQueue, dispatch_order
 from lior.queues.outgoing_streams import OutgoingStreams
 from lior.queues.ports import Ids, Store, TransactionOutcomes
+from lior.queues.publishing import Publishing
 from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.queues.removal import Removal
@@ -88,6 +89,7 @@ class QueueManager:
         self.incoming_streams = IncomingStreams(self.core, self.removal)
         self.batches = Batches(self.core, self.sending, self.removal, self.outgoing_streams)
         self.message_history = MessageHistory()
+        self.publishing = Publishing(self.core, self.sending, self.transactions)
         self.subscriptions = Subscriptions(self.core, self.access, self.removal, self.moving)
         self.tracing = Tracing(self.sending)
 
@@ -105,6 +107,7 @@ class QueueManager:
             self.message_history,
             self.core.peers,
             self.subscriptions,
+            self.publishing,
         )
         load(self.core, self.transactions, parts)
         for transaction in self.transactions.in_doubt():

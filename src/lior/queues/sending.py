@@ -95,6 +95,20 @@ class Sending:
         else:
             core.submit(change)
 
+    def stage(self, change: Change, descriptor: OpenQueueDescriptor, message: Message) -> None:
+        """Send to one queue outside a transaction, as part of somebody's change. `check` comes before."""
+        queue = descriptor.require(SEND_ACCESS, "send")
+        self._stamp(change, message)
+        self._stage_send(change, queue, descriptor, message, None)
+        self._core.traffic.sent += 1
+
+    def check(self, descriptor: OpenQueueDescriptor, message: Message, transactional: bool) -> Queue:
+        """Everything but the room for it; the queue that it would go to."""
+        check_message(message)
+        queue = descriptor.require(SEND_ACCESS, "send")
+        self._check_target(queue, descriptor, message, transactional)
+        return queue
+
     def _change(self, queue: Queue, message: Message) -> Change:
         """The change for a recoverable message: that of the one before, if this goes to the same queue and nothing
         came in between; one of its own for a message that more follows from than its insertion."""

@@ -86,8 +86,9 @@ class Transactions:
 
     # Commit
 
-    def commit(self, identifier: UUID, reply: Reply) -> None:
-        """Everything of the transaction becomes durable and visible together (DM-074)."""
+    def commit(self, identifier: UUID, reply: Reply, also: Callable[[Change], None] | None = None) -> None:
+        """Everything of the transaction becomes durable and visible together (DM-074); `also` puts more into the same
+        change."""
         self._core.require_service()
         transaction = self.find(identifier)
         if transaction.state is TransactionState.PREPARING:
@@ -106,6 +107,8 @@ class Transactions:
                 self._commit_enqueue(change, operation)
             elif operation.position.owner is transaction:
                 self._commit_taken(change, operation)
+        if also is not None:
+            also(change)
         change.then(self._ended, transaction)
         change.answer(reply)
         self._core.submit(change)
