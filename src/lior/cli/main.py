@@ -20,6 +20,7 @@ from lior.cli import (
     security_files,
     serve,
     storage,
+    subscription,
     top,
     trace,
     trigger,
@@ -94,7 +95,7 @@ for command in (
     operation.stats, top.top, trace.trace, operation.set_, storage.doctor, storage.backup, storage.restore,
     operation.compact,
     security_files.certificate, security_files.key, user.user, trigger.trigger, component.component,
-    explain.name, explain.error,
+    subscription.subscription, explain.name, explain.error,
     explain.completion,
 ):  # fmt: skip
     cli.add_command(command)

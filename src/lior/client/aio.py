@@ -284,6 +284,14 @@ class QueueManager(Closing):
     async def transactions(self) -> list[dict[str, Any]]:
         return await self.backend.transactions()
 
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        """Readers that claim messages, with what they claimed and released, and what waits for them."""
+        return await self.backend.subscriptions()
+
+    async def abandon_subscription(self, name: str) -> None:
+        """Give back to the queues what a subscription has claimed, and forget it. Its reader is locked out."""
+        await self.backend.abandon_subscription(name)
+
     async def decide(self, transaction: UUID, *, commit: bool) -> None:
         """End a transaction in doubt: one that was prepared, and whose coordinator does not answer."""
         known = {UUID(str(found["identifier"])): found["state"] for found in await self.backend.transactions()}

@@ -303,6 +303,41 @@ class LocalBackend(Generic[Info]):
         """To other queue managers: none without a server around the engine."""
         return []
 
+    # Claims
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        return [self.manager.subscriptions.figures(log) for log in self.manager.subscriptions]
+
+    def abandon_subscription(self, name: str) -> Awaitable[None]:
+        log = self.manager.subscriptions.find(name)
+        self._check_claims(log.definition.queues)
+        return self._call(self.manager.subscriptions.abandon, name)
+
+    async def subscribe(self, name: str, queues: list[str], takeover: bool, options: Mapping[str, Any]) -> Any:
+        found = [self.manager.find_queue(queue) for queue in queues]
+        log = await self._call(
+            self.manager.subscriptions.subscribe, name, found, self._caller, takeover=takeover, **options)
+        return self.manager.subscriptions.figures(log)
+
+    def claim(self, name: str, epoch: UUID, start: int, max_rows: int, max_bytes: int) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.claim, name, epoch, start, max_rows, max_bytes)
+
+    async def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
+        return self.manager.subscriptions.plan(name, start, end, parts)
+
+    def release(self, name: str, epoch: UUID, ordinal: int) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.release, name, epoch, ordinal)
+
+    def reject_claimed(self, name: str, epoch: UUID, ordinals: list[int]) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.reject, name, epoch, ordinals)
+
+    def _check_claims(self, queue_ids: Iterable[int]) -> None:
+        """Who may give claims back is who may take messages."""
+        for queue_id in queue_ids:
+            queue = self.manager.core.queues.get(queue_id)
+            if queue is not None:
+                self.manager.access.check_open(self._caller, queue, QueueAccessType.RECEIVE)
+
     # The queue manager
 
     def set_online(self, online: bool) -> Awaitable[None]:

@@ -298,6 +298,12 @@ class RpcBackend:
         if not link.lost:  # one that was lost is aborted already
             await link.method(QMCOMM, ABORT, (handle,), where=str(transaction))
 
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        return await (await self._lior("listing subscriptions")).subscriptions()
+
+    async def abandon_subscription(self, name: str) -> None:
+        await (await self._lior("abandoning a subscription")).abandon_subscription(name)
+
     async def transactions(self) -> list[dict[str, Any]]:
         return await (await self._lior("listing transactions")).transactions()
 
