@@ -11,7 +11,7 @@ from lior.queues.change import Change
 from lior.queues.descriptor import QueueAccessType
 from lior.queues.events import MessageAwaitsTransfer, MessageDeleted
 from lior.queues.outgoing import SequenceInfo
-from lior.queues.ports import DeleteMessage, PutState
+from lior.queues.ports import DeleteMessage, DeleteMessages, PutState
 from lior.queues.position import Position, State
 from lior.store.memory import MemoryStore
 from lior.testing.clock import FakeClock
@@ -317,7 +317,7 @@ def test_an_acknowledgement_of_many_is_stored_in_pieces(engine: ManualEngine) ->
     (sequence_id,) = ids(take(engine, LINK, 2500))
     change = Change()
     engine.manager.outgoing_streams.order_acked(change, sequence_id, 2500)
-    assert sum(isinstance(operation, DeleteMessage) for operation in change.operations) == 1024
+    assert sum(len(o.lookup_ids) for o in change.operations if isinstance(o, DeleteMessages)) == 1024
     engine.manager.core.submit(change)
     assert engine.commit() == 3
     assert queue.message_count == 0

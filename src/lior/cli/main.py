@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from lior.cli import (
+    component,
     deadletter,
     explain,
     messages,
@@ -22,6 +23,7 @@ from lior.cli import (
     top,
     trace,
     trigger,
+    user,
 )
 from lior.cli.output import DONE, FAILED, INTERRUPTED, NO_MESSAGE, show_error
 from lior.errors import LiorError, Timeout
@@ -91,7 +93,8 @@ for command in (
     receiving.journal, deadletter.dead_letter, operation.outgoing, operation.transaction, operation.security,
     operation.stats, top.top, trace.trace, operation.set_, storage.doctor, storage.backup, storage.restore,
     operation.compact,
-    security_files.certificate, security_files.key, trigger.trigger, explain.name, explain.error,
+    security_files.certificate, security_files.key, user.user, trigger.trigger, component.component,
+    explain.name, explain.error,
     explain.completion,
 ):  # fmt: skip
     cli.add_command(command)

@@ -179,14 +179,7 @@ class QueueManager(Closing):
             transactional = self.backend.is_transactional(handle)
         if not transactional:
             return await self.backend.send(handle, message, None)
-        identifier = await self.backend.begin()
-        try:
-            sent = await self.backend.send(handle, message, identifier)
-        except BaseException:
-            await self.backend.abort(identifier)
-            raise
-        await self.backend.commit(identifier)
-        return sent
+        return await self.backend.send_alone(handle, message)
 
     async def _sign(
         self,
@@ -361,7 +354,9 @@ class Queue(Closing):
             await self._manager._sign(signer, message, self.format_name, self.handle, transaction, transactional)
         if transaction is None and not (self._transactional if transactional is None else transactional):
             return await self._backend.send(self.handle, message, None)
-        return await self._manager._send(self.handle, message, transaction, transactional)
+        if transaction is None:
+            return await self._backend.send_alone(self.handle, message)
+        return await self._backend.send(self.handle, message, transaction.identifier)
 
     async def receive(
         self, timeout: float | None = None, *, transaction: Transaction | None = None

@@ -53,6 +53,10 @@ class Backend(Protocol):
 
     def send(self, handle: Any, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]: ...
 
+    def send_alone(self, handle: Any, message: Message) -> Awaitable[ObjectId]:
+        """In a transaction of its own, committed when the answer comes."""
+        ...
+
     def receive(
         self, handle: Any, timeout_ms: int, cursor: Any = None, transaction: UUID | None = None
     ) -> Awaitable[Message]: ...

@@ -8,7 +8,7 @@ forgotten is overwritten by a later one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final
 
@@ -65,6 +65,10 @@ class MessageHistory:
         if group.settled and now - group.time > GROUP_AGE:
             self.record_volatile((key,), now)
         return True
+
+    def has_none_of(self, keys: Iterable[bytes]) -> bool:
+        """None of them came before, not even long ago."""
+        return self._by_key.keys().isdisjoint(keys)
 
     def settled(self, key: bytes) -> bool:
         """False while the change that brings the message is under way: a second copy must not be acknowledged, for
@@ -129,8 +133,7 @@ class MessageHistory:
     def _add(self, group: Group, keys: Sequence[bytes]) -> None:
         group.keys += keys
         self._kept += len(keys)
-        for key in keys:
-            self._by_key[key] = group
+        self._by_key.update(dict.fromkeys(keys, group))
 
     def clean_up(self, now: float) -> None:
         """Forget what is too old (QB-114). Whatever is recorded does this too."""

@@ -6,11 +6,11 @@ are in the same change, so that a crash leaves all of them or none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
-from lior.errors import LiorError
+from lior.errors import LiorError, MessagesClaimed
 from lior.message import Message, MessageClass
 from lior.names import QueueSuffix
 from lior.queues.acknowledgements import (
@@ -117,6 +117,19 @@ class Removal:
             self._core.emit_message(MessageDeleted(queue, position.message, reason))
         self.after_removal(queue)
 
+    def deleted_all(self, queue: Queue, positions: Sequence[Position], reason: int) -> None:
+        """As `deleted` for each."""
+        core = self._core
+        queue.delete_all(positions)
+        core.count_bytes(queue, -sum([position.size for position in positions]))
+        core.traffic.left(reason, len(positions))
+        if core.fates is not None:
+            core.fates.removed_all(positions, reason)
+        if core.message_listeners:
+            for position in positions:
+                core.emit_message(MessageDeleted(queue, position.message, reason))
+        self.after_removal(queue)
+
     def release_from(self, owner: object, position: Position) -> None:
         """Release the lock if it is still this owner's: a queue's deletion takes locks over."""
         if position.owner is owner:
@@ -194,9 +207,12 @@ class Removal:
     ) -> None:
         """[MS-MQQB] 3.1.7.17, to the order queue that the stream's acknowledgements go to. It tells nobody what he
         did not know, so insecure or not does not matter."""
-        ack = None
-        if not message.failure_reason and not self._core.is_source(message):
-            ack = final_acknowledgement(message, reason)
+        if message.failure_reason or self._core.is_source(message):
+            return
+        if message.soap is not None and message.soap.envelope:  # by SRMP: a final stream receipt
+            self._sending.stage_final_receipt(change, message, reason)
+            return
+        ack = final_acknowledgement(message, reason)
         if ack is not None:
             self._sending.stamp_own(change, ack)
             self._sending.stage_own(change, self.order_queue_of(queue, message), ack, limited=limited)
@@ -297,6 +313,7 @@ class Removal:
     def purge(self, queue: Queue, reply: Reply) -> None:
         """[MS-MQDMPR] 3.1.7.1.7: available messages go now, locked ones when their lock ends. Messages of
         open transactions are not in the queue yet and stay with them."""
+        require_unclaimed(queue, "purged")
         held = [position for position in queue.locked_positions() if position.state is State.LOCKED]
         self._purge_some(queue, held, iter(list(queue.available)), reply)
 
@@ -349,6 +366,13 @@ class Removal:
         self.take(change, position)
         change.otherwise(self.put_back, position)
         self._stage_held(change, position, MessageClass.ACK_REACH_QUEUE)
+
+
+def require_unclaimed(queue: Queue, what: str) -> None:
+    """A reader of claims may come back for them: they are pinned."""
+    if queue.claimed:
+        raise MessagesClaimed(f"{len(queue.claimed)} messages are claimed, and the queue cannot be {what}",
+                              where=queue.name, remedy="let the subscription finish, or: lior subscription abandon")
 
 
 def _ignore(queue: Queue) -> None:

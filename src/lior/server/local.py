@@ -98,7 +98,8 @@ class LocalBackend(Generic[Info]):
             self._sending.send(handle, message, found, future)
         except LiorError as error:
             future.set_exception(error)
-        return future
+            return future
+        return engine.in_turn(future) if future.done() else future
 
     def _send_in_turn(self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]) -> None:
         if future.done():  # its caller went away
@@ -107,6 +108,38 @@ class LocalBackend(Generic[Info]):
             self._sending.send(handle, message, None, future)
         except LiorError as error:
             future.set_exception(error)
+
+    def send_alone(self, handle: OpenQueueDescriptor, message: Message) -> Awaitable[ObjectId]:
+        """In a transaction of its own. To several queues that takes three calls."""
+        if handle.children:
+            return self._send_in_transaction(handle, message)
+        engine = self.engine
+        future = engine.future()
+        if engine.crowded:
+            engine.line_up(partial(self._send_alone_in_turn, handle, message, future))
+        else:
+            self._send_alone_in_turn(handle, message, future)
+        return future
+
+    def _send_alone_in_turn(
+        self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]
+    ) -> None:
+        if future.done():  # its caller went away
+            return
+        try:
+            self.manager.transactions.send_alone(handle, message, future)
+        except LiorError as error:
+            future.set_exception(error)
+
+    async def _send_in_transaction(self, handle: OpenQueueDescriptor, message: Message) -> ObjectId:
+        identifier = await self.begin()
+        try:
+            sent = await self.send(handle, message, identifier)
+        except BaseException:
+            await self.abort(identifier)
+            raise
+        await self.commit(identifier)
+        return sent
 
     def receive(
         self,

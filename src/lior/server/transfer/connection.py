@@ -24,6 +24,7 @@ from lior.queues.position import Position
 if TYPE_CHECKING:
     from lior.server.transfer.hub import Transfer
     from lior.server.transfer.link import Link
+    from lior.wire.plain_packets import PlainMessage
     from lior.wire.user_message import UserMessage
 
 log = logging.getLogger("lior.transfer")
@@ -121,14 +122,14 @@ class Connection(asyncio.Protocol):
 
     def _apply(self, effects: list[Effect]) -> None:
         out: list[bytes] = []
-        received: list[UserMessage] = []
+        received: list[UserMessage | PlainMessage] = []
         acknowledged: list[Any] = []  # positions; None for what is in no queue
         persisted: list[Any] = []
         end: Close | None = None
         for effect in effects:
             kind = type(effect)
             if kind is Received:
-                received.append(effect.message)  # type: ignore[union-attr]
+                received += effect.messages  # type: ignore[union-attr]
             elif kind is Send:
                 out.append(effect.data)  # type: ignore[union-attr]
             elif kind is Acknowledged:

@@ -333,6 +333,13 @@ class Transfer:
             departure.ordered()
             departure.link.wake()
 
+    def resend(self, queue: OutgoingQueue) -> None:
+        """What is without an order acknowledgement goes again now."""
+        link = self._by_queue.get(queue.queue_id)
+        departure = None if link is None else link.departures.get(queue.queue_id)
+        if departure is not None:
+            departure.send_again()
+
     def _done_waiting(self, connection: Connection) -> None:
         """The handshake ended one way or the other; counted once for each connection."""
         if connection.half_open:

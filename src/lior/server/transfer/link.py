@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lior.transfer")
 
+SHARE: Final = 16  # messages of one queue in a row, while others have some that are as urgent
+
 S = OutgoingState
 IDLE_STATES: Final = frozenset({S.INACTIVE, S.WAITING, S.NEED_VALIDATION, S.CONNECTED, S.DISCONNECTED, S.DISCONNECTING})
 
@@ -72,6 +74,7 @@ class Link:
 
     def drop(self, queue: OutgoingQueue) -> None:
         departure = self.departures.pop(queue.queue_id, None)
+        queue.awaited = False
         if departure is not None:
             departure.stop()
 
@@ -109,9 +112,13 @@ class Link:
         if not self._pump_planned:
             self._pump_planned = True
             self._hub.loop.call_soon(self._pump_now)
+            for departure in self.departures.values():
+                departure.queue.awaited = True
 
     def _pump_now(self) -> None:
         self._pump_planned = False
+        for departure in self.departures.values():
+            departure.queue.awaited = False
         self.pump()
 
     def pump(self) -> None:
@@ -121,33 +128,50 @@ class Link:
             self._connect()
             return
         out: list[bytes] = []
-        session, now = connection.session, self._hub.loop.time()
-        fates = self._hub.manager.core.fates
+        session, batches = connection.session, self._hub.manager.batches
         blocked: set[int] = set()
         while connection.can_send:
-            departure = self._next(blocked)
+            departure, alone = self._next(blocked)
             if departure is None:
                 break
-            position = self._hub.manager.outgoing_streams.lock_next(departure.queue, self)
-            if position is None:  # its head has to wait for acknowledgements, or cannot be read
+            most = session.window if alone else min(session.window, SHARE)
+            positions = batches.lock(departure.queue, self, most, any_priority=alone)
+            if not positions:  # its head has to wait for acknowledgements, or cannot be read
                 blocked.add(departure.queue.queue_id)
                 continue
-            packet = self._packet(departure, position)
-            if packet:
-                recoverable = position.message.delivery_guarantee != 0
-                out.append(session.send(packet, position, recoverable, now))
-                if fates is not None:
-                    fates.handed(position, connection.address)
-                if position.message.tracing_requested:
-                    self._report(position, connection.address)
+            out += self._send(connection, departure, positions)
         if out:
             connection.messages_sent += len(out)
             connection.write(out)
 
-    def _next(self, blocked: set[int]) -> Departure | None:
-        """The queue whose head is most urgent; equals take turns (QB-206)."""
+    def _send(self, connection: Connection, departure: Departure, positions: list[Position]) -> list[bytes]:
+        """The bytes of these messages, which are locked; of those that can be sent."""
+        packets: list[bytes] = []
+        sent: list[Position] = []
+        for position in positions:
+            packet = self._packet(position)
+            if packet:
+                packets.append(packet)
+                sent.append(position)
+        departures, fates = self._hub.departures, self._hub.manager.core.fates
+        ours = [position for position in sent if position.message.transaction is not None
+                and departures.in_stream(position)]
+        if ours:
+            departures.in_flight.update([position.lookup_id for position in ours])
+            departure.sent(ours)
+        recoverable = [position.message.delivery_guarantee != 0 for position in sent]
+        out = connection.session.send_all(packets, sent, recoverable, self._hub.loop.time())
+        if fates is not None:
+            fates.handed_all(sent, connection.address)
+        for position in sent:
+            if position.message.tracing_requested:
+                self._report(position, connection.address)
+        return out
+
+    def _next(self, blocked: set[int]) -> tuple[Departure | None, bool]:
+        """The queue whose head is most urgent; equals take turns (QB-206). And whether it is the only one."""
         best: Departure | None = None
-        urgency = -1 << 20
+        urgency, found = -1 << 20, 0
         departures = list(self.departures.values()) if len(self.departures) > 1 else self.departures.values()
         self._turn += 1
         for at, departure in enumerate(departures):
@@ -155,23 +179,19 @@ class Link:
             priority = queue.head_priority()
             if priority is None or not queue.may_transmit or queue.queue_id in blocked or departure.is_full:
                 continue
+            found += 1
             value = (priority + queue.properties.base_priority) * 4096 + (at + self._turn) % len(self.departures)
             if value > urgency:
                 best, urgency = departure, value
-        return best
+        return best, found == 1
 
-    def _packet(self, departure: Departure, position: Position) -> bytes:
+    def _packet(self, position: Position) -> bytes:
         """The locked message as a packet; nothing if it can never be sent."""
-        hub = self._hub
         try:
-            packet = hub.packets.of(position, self.connection)
+            return self._hub.packets.of(position, self.connection)
         except LiorError as error:
             self._refuse(position, error)
             return b""
-        if hub.departures.in_stream(position):
-            hub.departures.in_flight.add(position.lookup_id)
-            departure.sent(position)
-        return packet
 
     def _report(self, position: Position, next_hop: str) -> None:
         """3.1.7.1.7: who asked to be told of each step is told."""
