@@ -74,6 +74,14 @@ async def test_an_express_message_beside_one_that_could_not_be_stored_comes_agai
                     return False
             return True
 
+        def before() -> None:
+            """The first message shows that anybody may write here; those after it come in batches."""
+            with peer.open("127.0.0.1", port=host.port) as session:
+                session.recoverable(WORK, b"before")
+                session.until_persisted()
+
+        await asyncio.to_thread(before)
+        await host.qm.receive(r".\private$\work", LONG)
         full = [True]
         host.store.fails = lambda operations: no_room() if full and any(
             isinstance(operation, PutMessage) for operation in operations) else None
