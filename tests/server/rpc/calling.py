@@ -70,8 +70,9 @@ class Security:
 class Association:
     """One connection of a client, as far as methods see it."""
 
-    def __init__(self, group: Group, peer: str) -> None:
+    def __init__(self, group: Group, peer: str, usual: Any) -> None:
         self.group = group
+        self.usual = usual  # qmcomm2 as it is registered
         self.peer = peer
         self.host = self
         self.calls: dict[int, Any] = {}
@@ -81,7 +82,8 @@ class Association:
         if self.calls.pop(call.call_id, None) is not call:
             return
         method = call.interface.methods[call.opnum]
-        stub = method.response.encode(values, call.request)
+        stub = self.usual.methods[call.opnum].response.encode(values, call.request) if call.interface is QMCOMM2 \
+            else method.response.encode(values, call.request)
         answered = self.answers[call.call_id]
         answered.values = method.response.decode(stub, call.request)
         answered.told()
@@ -160,6 +162,7 @@ class Server:
         random = Random(seed)
         self.service = QueueService(self.engine, Ports(), settings=settings, random=random.getrandbits,  # type: ignore[arg-type]
                                     later=self.timers, **options)  # fmt: skip
+        self.usual = messages.usual_sends(QMCOMM2)
         token = Random(seed + 1)
         self.groups = Groups(lambda: token.randbytes(16))
         self.handlers: dict[str, Mapping[int, Any]] = {
@@ -194,7 +197,7 @@ class Client:
         else:
             group.connections += 1
         self.group = group
-        self.association = Association(group, peer)
+        self.association = Association(group, peer, server.usual)
         self.alive = True
 
     def another(self) -> Client:
@@ -208,7 +211,8 @@ class Client:
         assert not fields, f"{method.name} has no {fields}"
         Client._last += 1
         call: Any = Call(self.association, Context(interface), Security(self.caller), Client._last, opnum, b"")  # type: ignore[arg-type]
-        call.request = method.request.decode(method.request.encode(given))
+        decode = self.server.usual.methods[opnum].request.decode if interface is QMCOMM2 else method.request.decode
+        call.request = decode(method.request.encode(given))
         answered = self.association.answers[call.call_id] = Answered()
         self.association.calls[call.call_id] = call
         answered.call = call  # type: ignore[attr-defined]

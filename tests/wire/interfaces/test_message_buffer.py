@@ -158,6 +158,14 @@ def test_a_sender_identifier_is_as_long_as_its_16_bit_size() -> None:
         send_of(patched(stub, 20 + 182, 27, "<H"))
 
 
+@pytest.mark.spec("MP-052")
+def test_refuses_a_body_longer_than_its_allocation_though_all_counts_agree() -> None:
+    stub = sent(pp_body=b"abcde", ul_body_buffer_size_in_bytes=5, ul_alloc_body_buffer_in_bytes=5)
+    assert send_of(stub).pp_body == b"abcde"
+    with pytest.raises(Malformed):
+        send_of(patched(patched(stub, 20 + 64, 3), 20 + FIXED + 4, 3))
+
+
 @pytest.mark.spec("MP-046")
 def test_a_correlation_identifier_has_twenty_bytes() -> None:
     stub = sent(pp_correlation_id=HANDLE)

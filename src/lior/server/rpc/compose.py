@@ -78,7 +78,7 @@ def rpc_service(
     service.closing.append(methods.close)
     qmcomm = {**queues.METHODS, **objects.METHODS, **transactions.METHODS, **machine.METHODS}
     service.register(QMCOMM, bound(qmcomm, methods), allow_anonymous=PORT_QUERY)
-    service.register(QMCOMM2, bound(messages.METHODS, methods))
+    service.register(messages.usual_sends(QMCOMM2), bound(messages.METHODS, methods))
     service.register(QM2QM, bound(qm2qm.METHODS, methods), allow_anonymous=frozenset({7, 8}))
     service.register(REMOTE_READ, bound(remote_read.METHODS, methods), allow_anonymous=frozenset({0}))
     service.register(QMMGMT, bound(management.METHODS, methods))

@@ -46,7 +46,7 @@ def to_message(ptb: CACTransferBufferV2, caller: Caller, sender_sid: bytes, loca
         raise InvalidParameter(f"transfer type {ptb.u_transfer_type} of a send", where="uTransferType", remedy="use 0")
     message = Message(
         _body(ptb),
-        "" if ptb.pp_title is None else _label(ptb.pp_title),
+        label_of(ptb.pp_title) if ptb.pp_title else "",
         ptb.pul_body_type or 0,
         delivery_guarantee=ptb.p_delivery or 0,
         priority=DEFAULT_PRIORITY if ptb.p_priority is None else ptb.p_priority,
@@ -90,10 +90,8 @@ def _body(ptb: CACTransferBufferV2) -> bytes:
     return bytes(body)
 
 
-def _label(title: Any) -> str:
+def label_of(title: Any) -> str:
     """At most 250 elements, the last of which is made NUL; the label ends before the first one."""
-    if not title:
-        return ""
     text: str = title.partition("\0")[0]
     if len(text) <= MAX_LABEL_LENGTH and text.isascii():
         return text
