@@ -22,11 +22,11 @@ from scapy.layers.ntlm import NTLMSSP, MD4le
 from scapy.layers.spnego import SPNEGOSSP
 
 
-class AddRequest(NDRPacket):
+class AddRequest(NDRPacket):  # type: ignore[misc]
     fields_desc = [NDRIntField("a", 0), NDRIntField("b", 0)]  # noqa: RUF012 - scapy's way
 
 
-class AddResponse(NDRPacket):
+class AddResponse(NDRPacket):  # type: ignore[misc]
     fields_desc = [NDRIntField("result", 0)]  # noqa: RUF012
 
 
