@@ -90,10 +90,12 @@ def _password_file(user: str) -> str:
     if not path:
         raise BadConfiguration("no password", where=user, remedy="give password=, or name its file in "
                                "LIOR_PASSWORD_FILE")
+    return password_in(path)
+
+
+def password_in(path: str) -> str:
+    """The first line of a file."""
     try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+        return Path(path).read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadConfiguration(str(error), where="LIOR_PASSWORD_FILE",
-                               remedy="name a file with the password") from error
-
-
+        raise BadConfiguration(str(error), where=path, remedy="name a file with the password") from error
