@@ -169,7 +169,7 @@ def test_any_request_that_decodes_is_answered(seed: int, who: str, caplog: pytes
 @pytest.mark.spec("MP-163", "MP-164")
 def test_a_receive_of_any_shape_answers_in_that_shape(seed: int) -> None:
     random = Random(seed)
-    server, client = arranged()
+    _, client = arranged()
     context = client.opened().pdw_qm_context
     full = wanted(room=30, names=30, title=20)
     for _ in range(300):
