@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from lior.errors import InvalidHandle
 from lior.protocols.rpc.call import Cancelled, Close, Invoke, Orphaned, Send
 from lior.protocols.rpc.client_association import Answer, Bound, ClientAssociation, Fault
 from lior.protocols.rpc.faults import RpcFault
@@ -188,9 +189,9 @@ def test_the_same_holds_within_a_request(ptype: int) -> None:
     assert closed(server.receive(pdu.encode(ptype, pdu.WHOLE, 5, bytes(40)), 0.0))
 
 
-@pytest.mark.parametrize(("at", "value"), [(0, 4), (1, 1), (4, 0x00), (4, 0x11), (8, 15)],
-                         ids=["major", "minor", "big endian", "ebcdic", "short"])
-def test_what_is_not_rpc_5_0_in_little_endian_is_refused(at: int, value: int) -> None:
+@pytest.mark.parametrize(("at", "value"), [(0, 4), (1, 1), (4, 0x01), (4, 0x11), (8, 15)],
+                         ids=["major", "minor", "big endian ebcdic", "ebcdic", "short"])
+def test_what_is_not_rpc_5_0_is_refused(at: int, value: int) -> None:
     for server, data in ((Peers().server(), bind(first())), (bound(), request(9, b"x"))):
         broken = bytearray(data)
         broken[at] = value
@@ -203,6 +204,49 @@ def test_what_is_not_rpc_5_0_in_little_endian_is_refused(at: int, value: int) ->
 
 
 # Requests
+
+
+def big(ptype: int, body: bytes, call_id: int = 5, flags: int = pdu.WHOLE) -> bytes:
+    return struct.pack(">BBBBBBBBHHI", 5, 0, ptype, flags, 0, 0, 0, 0, 16 + len(body), 0, call_id) + body
+
+
+def big_bind(interface: Any, transfer: Syntax) -> bytes:
+    body = struct.pack(">HHIBBHHBB", 5840, 5840, 0, 1, 0, 0, 0, 1, 0)
+    for syntax in (abstract(interface), transfer):
+        body += syntax.uuid.bytes + struct.pack(">I", syntax.version)
+    return big(pdu.BIND, body)
+
+
+@pytest.mark.spec("MP-014")
+@pytest.mark.parametrize("size", [1, 17, 1000])
+def test_a_big_endian_client_is_understood_and_answered_in_little_endian(size: int) -> None:
+    stub = struct.pack(">I", 0x01020304)
+    whole = big_bind(FIRST, NDR) + big(pdu.REQUEST, struct.pack(">IHH", 4, 0, 1) + stub, 6)
+    whole += big(pdu.REQUEST, struct.pack(">IHH", 4, 0, 1) + UUID(int=77).bytes + stub, 7, pdu.WHOLE | pdu.OBJECT_UUID)
+    whole += big(pdu.CO_CANCEL, b"", 7)
+    server = Peers().server()
+    effects = [effect for at in range(0, len(whole), size) for effect in server.receive(whole[at:at + size], 0.0)]
+    assert acknowledged(sent(effects)).results == (Result(pdu.ACCEPTANCE, 0, NDR),)
+    one, two = invoked(effects)
+    for call in (one, two):
+        assert call.interface.methods[1].request.decode(call.stub, None, call.syntax).x == 0x01020304
+    assert two.object == UUID(int=77).bytes_le
+    assert two.cancelled
+    assert fault(sent(server.fault(one, 0xC00E0003))) == (6, 0xC00E0003)
+
+
+@pytest.mark.parametrize("broken", [
+    big(pdu.BIND, b"1234"), big(pdu.BIND, struct.pack(">HHIBBH", 1, 1, 0, 9, 0, 0)),
+    big_bind(FIRST, NDR)[:-1].replace(b"\0\x48\0\0", b"\0\x47\0\0"),
+    big_bind(FIRST, NDR) + big(pdu.REQUEST, b"1234567"),
+    big_bind(FIRST, NDR) + big(pdu.REQUEST, bytes(12), flags=pdu.WHOLE | pdu.OBJECT_UUID),
+    big_bind(SECOND, NDR64) + big(pdu.REQUEST, struct.pack(">IHH", 4, 0, 1) + bytes(8)),
+])
+def test_a_big_endian_client_that_breaks_the_protocol_is_told_so(broken: bytes) -> None:
+    server = Peers().server()
+    effects = server.receive(broken, 0.0)
+    assert fault(pdus(sent(effects))[-1])[1] == NCA_PROTOCOL_ERROR
+    assert closed(effects)
 
 
 def test_a_call_is_invoked_and_answered_in_the_order_of_completion() -> None:
@@ -412,6 +456,28 @@ def test_a_handle_that_was_closed_is_not_run_down() -> None:
     with pytest.raises(RpcFault):
         server.group.handles.find(handle, "queue", ALICE)
     server.leave()
+
+
+def test_a_rundown_that_fails_keeps_no_other_handle() -> None:
+    peers = Peers()
+    _, server = peers.connected()
+    assert server.group is not None
+    ran_down: list[int] = []
+
+    def gone() -> None:
+        ran_down.append(0)
+        raise InvalidHandle("the queue was deleted")
+
+    def broken() -> None:
+        ran_down.append(1)
+        raise RuntimeError("a bug")
+
+    for rundown in (gone, broken, lambda: ran_down.append(2)):
+        server.group.handles.open("queue", 1, rundown, ALICE)
+    with pytest.raises(RuntimeError):
+        server.leave()
+    assert sorted(ran_down) == [0, 1, 2]
+    assert len(peers.groups) == 0
 
 
 def test_a_client_has_no_more_handles_than_allowed() -> None:

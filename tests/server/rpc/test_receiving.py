@@ -457,6 +457,14 @@ def test_the_access_mode_decides_what_is_read(server: Server, access: int, actio
     assert left(server) == ([] if allowed and not action else [b"1"])
 
 
+@pytest.mark.spec("MP-172")
+def test_a_handle_to_peek_learns_nothing_of_sizes_by_trying_to_receive(server: Server) -> None:
+    put(server, b"12345")
+    client, context = reader(server, 0x20)
+    response = client.receive(context, room=1)
+    assert (response.result, response.ptb.p_body_size) == (HRESULTS["MQ_ERROR_ACCESS_DENIED"], 0)
+
+
 # Waiting
 
 

@@ -19,6 +19,8 @@ from lior.protocols.rpc.security import AuthenticationFailed, Providers, Securit
 from lior.protocols.rpc.server_security import BindRefused, ServerSecurity
 from lior.protocols.rpc.trailer import TRAILER_SIGNATURE, find_trailer
 from lior.security import ANONYMOUS_CALLER, Caller
+from lior.wire.ndr import NDR_BIG_ENDIAN
+from lior.wire.rpc_big_endian import BIG_ENDIAN, frag_length, turned
 from lior.wire.rpc_pdu import (
     ALTER_CONTEXT,
     ALTER_CONTEXT_RESP,
@@ -122,6 +124,7 @@ class ServerAssociation:
         self._partial: Call | None = None
         self._parts: list[bytes] = []
         self._size = 0
+        self._original = b""  # the PDU that is looked at, as a big-endian client sent it
         self._dropped = -1  # call whose further fragments are ignored
         self._last_call_id = 0
 
@@ -150,7 +153,7 @@ class ServerAssociation:
     def _length_at(self, data: bytes, at: int) -> int:
         if len(data) - at < HEADER_SIZE:
             return HEADER_SIZE
-        return int.from_bytes(data[at + 8:at + 10], "little")
+        return int.from_bytes(data[at + 8:at + 10], "big" if data[at + 4] == BIG_ENDIAN else "little")
 
     def _watch(self, now: float) -> None:
         """When the peer has to have done what it began."""
@@ -175,11 +178,20 @@ class ServerAssociation:
         max_calls = self._settings.max_calls
         while end - at >= HEADER_SIZE:
             first, drep, length, auth_length, call_id = HEADER.unpack_from(data, at)
-            if drep & 0xFF != LITTLE_ENDIAN or first & 0xFFFF != VERSION or length < HEADER_SIZE:
+            big = drep & 0xFF == BIG_ENDIAN
+            if big:
+                length = frag_length(data, at)
+            if not (big or drep & 0xFF == LITTLE_ENDIAN) or first & 0xFFFF != VERSION or length < HEADER_SIZE:
                 effects.extend(self._refuse_stream(data, at))
                 return end
             if length > end - at:
                 break
+            if big:
+                effects.extend(self._big_endian(data[at:at + length], now))
+                at += length
+                if self.closed:
+                    return end
+                continue
             if first == WHOLE_REQUEST and not auth_length and self._security.none and length >= REQUEST_SIZE:
                 # The common shape: whole, without authentication
                 _, _, _, _, _, _, context_id, opnum = REQUEST_HEAD.unpack_from(data, at)
@@ -195,20 +207,35 @@ class ServerAssociation:
                     self.bytes_in_flight += len(stub)
                     effects.append(Invoke(call))
                     continue
-            pdu = data[at:at + length]
+            effects.extend(self._whole_pdu(data[at:at + length], now))
             at += length
-            try:
-                effects.extend(self._pdu(pdu, first >> 16 & 0xFF, first >> 24, auth_length, call_id, now))
-            except Malformed as error:
-                effects.append(Send(self._fault_pdu(call_id, 0, faults.NCA_PROTOCOL_ERROR)))
-                effects.append(self._close(str(error), malformed=True))
             if self.closed:
                 return end
         return at
 
+    def _whole_pdu(self, pdu: bytes, now: float) -> list[Effect]:
+        first, _, _, auth_length, call_id = HEADER.unpack_from(pdu)
+        try:
+            return self._pdu(pdu, first >> 16 & 0xFF, first >> 24, auth_length, call_id, now)
+        except Malformed as error:
+            return [Send(self._fault_pdu(call_id, 0, faults.NCA_PROTOCOL_ERROR)),
+                    self._close(str(error), malformed=True)]
+
+    def _big_endian(self, pdu: bytes, now: float) -> list[Effect]:
+        """Answers are little-endian: whoever receives makes it right."""
+        try:
+            framed = turned(pdu)
+        except Malformed as error:
+            call_id = int.from_bytes(pdu[12:16], "big")
+            return [Send(self._fault_pdu(call_id, 0, faults.NCA_PROTOCOL_ERROR)),
+                    self._close(str(error), malformed=True)]
+        self._original = pdu
+        effects = self._whole_pdu(framed, now)
+        self._original = b""
+        return effects
+
     def _refuse_stream(self, data: bytes, at: int) -> list[Effect]:
-        """Another version, another data representation, or no PDU at all. NDR's other representations are not decoded
-        here: no client on the platforms of this protocol sends them."""
+        """Another version, EBCDIC, or no PDU at all."""
         ptype, big = data[at + 2], data[at + 4] & 0xF0 == 0
         call_id = int.from_bytes(data[at + 12:at + 16], "big" if big else "little")
         if ptype == BIND:
@@ -304,7 +331,7 @@ class ServerAssociation:
         try:
             security = self._security.of_request(authentication, self._plain)
             if authentication is not None and security.level > LEVEL_CONNECT:
-                stub = security.unprotect(pdu, auth_length, body_at)
+                stub = security.unprotect(self._original or pdu, auth_length, body_at)
             elif authentication is not None:
                 stub = pdu[body_at:len(pdu) - auth_length - SEC_TRAILER_SIZE - authentication.pad_length]
             else:
@@ -333,6 +360,10 @@ class ServerAssociation:
         if len(stub) > self._settings.max_stub:
             return self._refuse(call_id, context_id, faults.ACCESS_DENIED)
         call = Call(self, context, security, call_id, opnum, stub)
+        if self._original:
+            if context.ndr64:  # always little-endian ([MS-RPCE] 2.2.5)
+                return self._protocol_error(call_id, "NDR64 in another byte order than its own")
+            call.syntax = NDR_BIG_ENDIAN
         if flags & OBJECT_UUID:
             call.object = pdu[REQUEST_SIZE:REQUEST_SIZE + 16]
         self._last_call_id, self._dropped = call_id, -1

@@ -20,6 +20,7 @@ from lior.protocols.rpc.server_association import AssociationSettings, ServerAss
 from lior.security import ANONYMOUS_CALLER
 from lior.server.admin.identity import peer_caller
 from lior.server.listening import tcp_socket, unix_socket, url_host
+from lior.server.rpc.accounts import LocalAccounts
 from lior.server.rpc.connection import RpcConnection
 from lior.server.rpc.dispatch import BatchHandler, Dispatcher, Handler
 from lior.server.rpc.endpoint_mapper import Endpoint, EndpointMapper
@@ -58,6 +59,7 @@ class RpcService:
         self.dispatcher = Dispatcher(settings.anonymous == "refuse", least)
         self.mapper = Dispatcher(refuses_anonymous=False)  # anybody may ask where something is ([MS-RPCE] 3.1.1.5.4)
         self.groups = Groups(lambda: secrets.token_bytes(16), settings.max_groups, settings.max_handles)
+        self.accounts: LocalAccounts | None = getattr(providers, "accounts", None)
         self._providers = providers
         self._bind = tuple(addresses)
         self._association = AssociationSettings(
