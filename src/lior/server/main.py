@@ -27,6 +27,7 @@ from lior.server.metrics import Figures, exposition
 from lior.server.network import multicast, network, soap
 from lior.server.notify import Notifier
 from lior.server.rpc.compose import rpc_service
+from lior.server.rpc.figures import RpcFigures
 from lior.server.rpc.methods.remote_reader import RemoteReader
 from lior.server.rpc.service import RpcService
 from lior.server.srmp import Srmp
@@ -130,7 +131,7 @@ class Server:
         parts.push_async_callback(rpc.stop)
         await rpc.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
-        self._watch(parts, admin, transfer)
+        self._watch(parts, admin, transfer, rpc)
         await admin.start()
         return self._addresses(admin, transfer, srmp, rpc)
 
@@ -150,7 +151,7 @@ class Server:
             found["mapper"] = ",".join(rpc.mapper_addresses)
         return found
 
-    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer) -> None:
+    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer, rpc: RpcService) -> None:
         """Measure, and tell who wants to know."""
         loop = asyncio.get_running_loop()
         manager = admin.backend.manager
@@ -158,7 +159,7 @@ class Server:
         lag = LoopLag(loop)
         lag.start()
         parts.callback(lag.stop)
-        admin.metrics = exposition([Figures(admin, transfer, lag)])
+        admin.metrics = exposition([Figures(admin, transfer, lag), RpcFigures(rpc)])
         watching = [loop.create_task(self._watch_fill(FillWatch(manager.core)))]
         if self._notifier.watchdog:
             watching.append(loop.create_task(self._stay_alive(admin)))

@@ -56,7 +56,7 @@ def sequence_of(message: Message) -> int:
 def sections(message: Message, queue_manager: UUID, most_body: int, subqueue: str) -> list[Section]:
     """The packet whole, or its body cut: then everything before the cut, and what is behind the body (3.1.4.7)."""
     packet = user_message_packet(message, queue_manager)
-    trailer = _added_headers(message, subqueue)
+    trailer = added_headers(message, subqueue)
     if most_body >= len(message.body):
         whole = _with_absolute_time(packet, message) + trailer
         return [Section(FULL_PACKET, len(whole), whole)]
@@ -76,7 +76,7 @@ def _with_absolute_time(packet: bytes, message: Message) -> bytes:
     return packet[:_TTRQ_AT] + absolute.to_bytes(4, "little") + packet[_TTRQ_AT + 4 :]
 
 
-def _added_headers(message: Message, subqueue: str) -> bytes:
+def added_headers(message: Message, subqueue: str) -> bytes:
     """ExtensionHeader and what it announces."""
     dead_letter = _dead_letter(message.application_deadletter_queue)
     flags = _HAS_SUBQUEUE | _HAS_EXTENDED_ADDRESS | (_HAS_DEAD_LETTER if dead_letter else 0)
