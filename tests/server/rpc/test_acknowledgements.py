@@ -1,4 +1,4 @@
-"""Acknowledgements, journals and classes as a client of the protocol asks for them and sees them ([MS-MQMP] 2.2.3.2)."""
+"""Acknowledgements, journals and classes as a client asks for them and sees them ([MS-MQMP] 2.2.3.2)."""
 
 from __future__ import annotations
 

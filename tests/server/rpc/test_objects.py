@@ -10,6 +10,7 @@ import pytest
 from lior.errors import HRESULTS
 from lior.message import Message, MessageClass
 from lior.names import QueueFormat, QueueFormatType, from_queue_format
+from lior.queues.events import AccessAudited
 from lior.security import (
     ADMINISTRATORS,
     EVERYONE,
@@ -282,7 +283,10 @@ def test_replaces_only_the_parts_that_are_meant(server: Server) -> None:
     before = security_of(server)
     bob = user(2)
     new = SecurityDescriptor(owner=bob.sid, group=bob.sid, dacl=acl((allow(EVERYONE, 4),)))
+    server.engine.events.clear()
     assert set_security(server.client(), DACL, new) == 0
+    assert [event.wanted for event in server.engine.events if isinstance(event, AccessAudited)] == [
+        int(QueueAccess.CHANGE_PERMISSIONS)]  # fmt: skip
     after = security_of(server)
     assert (after.owner, after.group) == (before.owner, before.group)
     assert after.dacl is not None and [ace.sid for ace in after.dacl.aces] == [EVERYONE]

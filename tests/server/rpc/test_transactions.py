@@ -287,6 +287,22 @@ def test_a_message_given_back_for_want_of_room_counts_no_abort(server: Server) -
     assert left(server) == [b"long body"]
 
 
+@pytest.mark.spec("MP-169")
+def test_a_cursor_in_a_transaction_stays_where_it_was_when_a_message_does_not_fit(server: Server) -> None:
+    transaction = server.manager.begin()
+    for body in (b"long body", b"2"):
+        server.engine.send(server.engine.sender(), Message(body), transaction)
+    server.engine.do(server.manager.commit, transaction.identifier)
+    client = server.client()
+    uow, _ = enlist(client)
+    opened = client.opened()
+    cursor = client.cursor(opened.ph_queue).pcc.h_cursor
+    context = opened.pdw_qm_context
+    small = client.receive(context, cursor=cursor, room=1, p_uow=uow)
+    assert small.result == HRESULTS["MQ_ERROR_BUFFER_OVERFLOW"]
+    assert body_of(client.receive(context, cursor=cursor, p_uow=uow)) == b"long body"
+
+
 # A coordinator's transactions
 
 

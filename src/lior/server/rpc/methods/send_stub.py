@@ -53,7 +53,8 @@ class UsualSend:
 class _Shape:
     """Requests with the same pointers: where their parts are, and what they were made to."""
 
-    __slots__ = ("block_end", "correlation", "has_body", "has_title", "has_trace", "has_type", "has_uow", "templates")
+    __slots__ = ("block_end", "correlation", "has_body", "has_title", "has_trace", "has_type", "has_uow", "plain",
+                 "templates")  # fmt: skip
 
     def __init__(self, members: tuple[int, ...]) -> None:
         at = _END
@@ -70,6 +71,8 @@ class _Shape:
         self.block_end = at + 3 & -4
         self.has_body, self.has_title = members[_BODY] != 0, members[_TITLE] != 0
         self.has_trace, self.has_uow, self.has_type = members[_TRACE] != 0, members[_UOW] != 0, members[_TYPE] != 0
+        # what comes most often
+        self.plain = self.has_body and not (self.correlation or self.has_trace or self.has_uow)
         self.templates: dict[bytes, Message] = {}
 
 
@@ -127,13 +130,46 @@ class SendRequests:
         return decoded
 
     def _usual(self, stub: bytes, shape: _Shape, fixed: tuple[Any, ...]) -> UsualSend | None:
-        parts = self._parts(stub, shape, fixed)
-        if parts is None:
-            return None
-        template = shape.templates.get(parts[0])
+        """Body and label first, without a tail that differs: what `_parts` does, in one go."""
+        at = shape.block_end
+        if not shape.plain:
+            parts = self._parts(stub, shape, fixed)
+            if parts is None:
+                return None
+            block, body, title, uow, wants_identifier = parts
+        else:
+            size, allocated = fixed[2], fixed[3]
+            try:
+                inner, maximum, offset, actual = _COUNTS.unpack_from(stub, at)
+                if not inner or maximum != allocated or offset or actual != size or not size <= allocated <= \
+                        MAX_ALLOCATION:  # fmt: skip
+                    return None
+                end = at + 16 + size
+                body = stub[at + 16 : end]
+                title = ""
+                if shape.has_title:
+                    length = fixed[5]
+                    at = end + 3 & -4
+                    inner, maximum, offset, actual = _COUNTS.unpack_from(stub, at)
+                    if not inner or offset or not maximum == actual == length:
+                        return None
+                    end = at + 16 + 2 * length
+                    title = stub[at + 16 : end].decode("utf-16-le").partition("\0")[0]
+                at = end + 3 & -4
+                block = stub[_END : shape.block_end]
+                if shape.has_type:
+                    block += stub[at : at + 4]
+                    at += 4
+                (referent,) = _REFERENT.unpack_from(stub, at)
+            except (struct.error, UnicodeDecodeError):
+                return None
+            at += 24 if referent else 4
+            if not 0 <= len(stub) - at <= -at % 8:
+                return None
+            uow, wants_identifier = None, referent != 0
+        template = shape.templates.get(block)
         if template is None:
             return None
-        _, body, title, uow, wants_identifier = parts
         message = template.copy()
         message.body = body
         if title:

@@ -30,7 +30,7 @@ from lior.queues.events import AccessAudited
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
 from lior.queues.transaction import Transaction
-from lior.security import ANONYMOUS, Caller
+from lior.security import ANONYMOUS, Caller, QueueAccess
 from lior.server.engine import Engine
 from lior.server.rpc.methods.answers import Failed, Values, code_only
 from lior.server.rpc.methods.remote_reader import RemoteReader
@@ -190,7 +190,10 @@ class QueueService:
         return entry
 
     def _refused(self, call: Call, what: str) -> None:
-        self.core.emit(AccessAudited(call.caller, f"{what} from {call.peer or 'this computer'}", 0, 0))
+        """Somebody tries a number that is another client's: an audit event says who, and from where."""
+        where = f"{what} of another client, from {call.peer or 'this computer'}"
+        everything = int(QueueAccess.RECEIVE_MESSAGE)
+        self.core.emit(AccessAudited(call.caller, where, everything, everything))
         raise not_yours(what)
 
     # Queues that others read
