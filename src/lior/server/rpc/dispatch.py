@@ -110,7 +110,10 @@ class Dispatcher:
                 "method": operation.name, "peer": call.peer, "why": str(error)}})  # fmt: skip
             self.refuse(call, faults.BAD_STUB_DATA)
             return None
-        except Exception as error:  # a name that is none, or a bug: the connection's other requests go on
+        except LiorError as error:  # it decodes, and what it names cannot be: a queue suffix that there is none of
+            self.refuse(call, error.code)
+            return None
+        except Exception as error:  # a bug: the connection's other requests go on
             self.failed(operation, call, error)
             return None
         return operation
