@@ -32,7 +32,7 @@ from lior.components import (
 from lior.components.application import Rejected
 from lior.components.places import reasons_queue
 from lior.errors import NotQueueable, QueueNotFound, SharingViolation
-from lior.message import Message, MessageSecurity, SenderIdentifierType
+from lior.message import AuthenticationLevel, Message, MessageSecurity, SenderIdentifierType
 from lior.security import Sid
 from lior.wire import recorded_call_security
 from lior.wire.dtyp import encode_sid
@@ -812,3 +812,27 @@ def test_each_call_is_one_line_of_json_and_figures_are_metrics(
     escaped = QUEUE.replace("\\", "\\\\")
     assert f'lior_component_calls_played_total{{application="Orders",queue="{escaped}"}} 2.0' in text
     assert "lior_component_messages_moved_total" in text
+
+
+@pytest.mark.spec("QC-126")
+@pytest.mark.parametrize("level", [AuthenticationLevel.SIG10, AuthenticationLevel.SIG20])
+def test_older_signatures_do_not_cover_the_extension_and_the_first_check_does(
+    level: int, journal: Journal, tmp_path: Path
+) -> None:
+    """Somebody on the way changes it: the signature still holds, and nothing is played."""
+    identity = lior.Identity.create("clerk", sid=CLERK, level=level)
+    lior.embedded.security(tmp_path).register_certificate(CLERK, identity.certificate_pem)
+
+    async def work(manager: Manager) -> Any:
+        handle = await manager.backend.open(f"DIRECT=OS:{QUEUE}", 2, False)
+        for last in (0x31, 0x32):
+            message = Message(body=A, extension=EXTENSION)
+            await manager._sign(identity, message, f"DIRECT=OS:{QUEUE}", handle, None, True)
+            message.extension = EXTENSION[:-1] + bytes([last])
+            await manager._send(handle, message, None, True)
+        levels = [message.security and message.security.authentication_level for message in await messages(manager)]
+        player = await played(manager, application(journal), queue=QUEUE)
+        return levels, player.figures.messages_rejected, [message.extension[-1] for message in await dead(manager)]
+
+    assert run(work, data=tmp_path) == ([level, level], 1, [0x32])
+    assert placed(journal) == [1001]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, Literal, Self
@@ -33,11 +33,14 @@ Outcome = Literal["dead", "drop"]
 
 
 class Player:
-    """`queue` None: the application's default queue. `ladder`: what happens after a failure. `concurrency`: messages
-    played at a time; their order is only kept with one. `threads`: methods that are no coroutines may block.
-    `rejected`: where a message goes that fails a check. `deduplicate`: how many message identifiers to remember, for
-    queues that may deliver twice. `reasons`: the queue where the reason of each dead message is kept, beside the
-    message's identifier as correlation id; None for none."""
+    """`queue` None: the application's default queue. `ladder`: what happens after a failure.
+
+    `concurrency`: messages played at a time; their order is only kept with one. `commits`: how many may be on their way
+    to the disk while the next message is played already; with 1 each is there before the next begins. `threads`:
+    methods that are no coroutines may block. `rejected`: where a message goes that fails a check. `deduplicate`: how
+    many message identifiers to remember, for queues that may deliver twice. `reasons`: the queue where the reason of
+    each dead message is kept, beside the message's identifier as correlation id; None for none.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Player:
         queue: str | None = None,
         ladder: Ladder | None = None,
         concurrency: int = 1,
+        commits: int = 16,
         threads: bool = True,
         rejected: Outcome = "dead",
         deduplicate: int = 0,
@@ -55,7 +59,7 @@ class Player:
         clock: Callable[[], float] = time.time,
         longest_wait: float = 15.0,
     ) -> None:
-        if concurrency < 1:
+        if concurrency < 1 or commits < 1:
             raise ValueError("a player plays at least one message at a time")
         self.application = application
         self.queue_name = queue or default_queue(application.name)
@@ -63,6 +67,8 @@ class Player:
         self.reporter = Reporter(application.name, self.queue_name, on_event)
         self._manager = manager
         self._concurrency = concurrency
+        self._most_commits = commits
+        self._commits: deque[asyncio.Task[None]] = deque()
         self._threads = threads
         self._rejected = rejected
         self._remembered = deduplicate
@@ -109,6 +115,7 @@ class Player:
         self._stopping.set()
         tasks, self._tasks = self._tasks, []
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._commits, return_exceptions=True)
         await self._places.close()
 
     async def __aenter__(self) -> Self:
@@ -123,8 +130,14 @@ class Player:
         await self.open()
         try:
             count = 0
-            while not self._stopping.is_set() and await self._next():
-                count += 1
+            while not self._stopping.is_set():
+                if await self._next():
+                    count += 1
+                elif self._commits:
+                    await self._settle()  # what they commit may be for this queue
+                else:
+                    break
+            await self._settle()
             if self._places.transactional:
                 await self.serve_due()
             return count
@@ -137,7 +150,9 @@ class Player:
         try:
             while not self._stopping.is_set():
                 if not await self._next():
+                    await self._settle()
                     await self._until(self._places.main.peek(None))
+            await self._settle()
         except Exception as error:
             self.reporter.trouble(error)
             raise
@@ -196,9 +211,20 @@ class Player:
         except BaseException:
             await transaction.abort()
             raise
+        self._commits.append(asyncio.create_task(self._commit(transaction, message, playback, level)))
+        await self._settle(self._most_commits - 1)
+        return None
+
+    async def _commit(
+        self, transaction: Transaction, message: ReceivedMessage, playback: Playback, level: int
+    ) -> None:
         await transaction.commit()
         self._done(message, playback, level)
-        return None
+
+    async def _settle(self, left: int = 0) -> None:
+        """Wait until no more commits than that are on their way. They end in the order in which they began."""
+        while len(self._commits) > left:
+            await self._commits.popleft()
 
     async def _play(
         self, playback: Playback, message: ReceivedMessage, transaction: Transaction | None, level: int
@@ -338,6 +364,7 @@ class Player:
             await transaction.abort()
             raise
         await self._attempt(queue, level, message, transaction)
+        await self._settle()
 
     # A queue without transactions
 
