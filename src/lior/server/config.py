@@ -72,7 +72,9 @@ class SrmpSection:
                            "computer's.")  # fmt: skip
     max_body: int = setting(4 << 20, "Longest body that is taken.", 1)
     max_envelope: int = setting(256 << 10, "Longest SOAP envelope that is taken.", 1024)
-    body_timeout: float = setting(60.0, "How long a request may take to come in.", 0.001)
+    max_connections: int = setting(1024, "Most connections of others at a time.", 1)
+    header_timeout: float = setting(30.0, "How long the header of a request may take to come in.", 0.001)
+    body_timeout: float = setting(60.0, "How long its body may take.", 0.001)
     send_timeout: float = setting(20.0, "How long to wait for an answer.", 0.001)
     connect_timeout: float = setting(20.0, "How long an attempt to connect may take.", 0.001)
     retransmission_timeout: float = setting(20.0, "After a failure, how long until the next attempt.", 0.001)
@@ -82,6 +84,8 @@ class SrmpSection:
     text_form: bool = setting(False, "Write `<stream>`, `expiresAt` and zeros as the document's text says, not as its "
                               "examples, which existing queue managers made.")  # fmt: skip
     store_and_forward: bool = setting(False, "Take messages for other computers, and pass them on.")
+    receipts_allowed: tuple[str, ...] = setting((), "URLs that receipts may be sent to, `*` at the end for anything; "
+                                                "empty: wherever messages want them.")  # fmt: skip
     receipts_host: str = setting("", "Host, or host:port, under which others reach this server with receipts; empty: "
                                  "the address it listens on.")  # fmt: skip
     receipt_url: str = setting("", "URL to have stream receipts sent to; empty: this server's.")

@@ -71,8 +71,11 @@ def _split(format_names: str) -> tuple[str, ...]:
 # ---- received -------------------------------------------------------------------------------------------------------
 
 
-def to_message(envelope: Envelope, entity: Entity, compound: bytes, arrival: float) -> Message:
-    """`compound` is the request as received, its header included. What the envelope says of receipts stays in it."""
+def to_message(
+    envelope: Envelope, entity: Entity, compound: bytes, arrival: float, destination: str = ""
+) -> Message:
+    """`compound` is the request as received, its header included. What the envelope says of receipts stays in it.
+    `destination` is where it was redirected to, else that of the envelope counts."""
     msmq = envelope.msmq or Msmq()
     sent = int(arrival) if envelope.sent_at is None else envelope.sent_at
     message = Message(
@@ -94,7 +97,7 @@ def to_message(envelope: Envelope, entity: Entity, compound: bytes, arrival: flo
             envelope.services.delivery_receipt_to or envelope.services.commitment_receipt_to
         ),
         response_queue=_joined(msmq.response_mqf) or _readable(envelope.via),
-        destination_queue=format_name_of(envelope.to),
+        destination_queue=destination or format_name_of(envelope.to),
         destination_multi_queue=_joined(msmq.destination_mqf),
         identifier=envelope.identifier,
         source_queue_manager=msmq.source_qm_guid,

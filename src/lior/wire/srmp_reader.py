@@ -30,6 +30,7 @@ from lior.wire.strict_xml import DEFAULT_LIMITS, XML_SPACE, Element, Limits, mal
 MAX_LABEL: Final = 249  # [MS-MQMQ] 2.2.19.3, UTF-16 code units
 MAX_URL: Final = 2048
 MAX_NAMES: Final = 128
+_NAME_STARTS: Final = ("http://", "https://", NAME_PREFIX.casefold())
 MUST_UNDERSTAND: Final = (SOAP, "mustUnderstand")
 DECISIONS: Final = {"positive": True, "negative": False}
 KNOWN: Final = frozenset(
@@ -252,4 +253,5 @@ def _names(entry: Element, name: str) -> tuple[str, ...]:
     names = child.text.split(None, MAX_NAMES)
     if len(names) > MAX_NAMES:
         raise malformed(f"more than {MAX_NAMES} names in {name}")
-    return tuple(queue_name(each, name) for each in names)
+    # 3.1.5.1.1 collects what begins so, and passes over the rest
+    return tuple(queue_name(each, name) for each in names if each.casefold().startswith(_NAME_STARTS))

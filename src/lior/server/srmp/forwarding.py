@@ -29,8 +29,8 @@ class Forwarding:
 
     def take(self, received: Received, name: DirectName) -> int | asyncio.Future[int]:
         hub, request = self._hub, received.request
-        message = to_message(received.envelope, received.entity, request.head + request.body, hub.clock.wall())
-        message.destination_queue = str(name)
+        message = to_message(received.envelope, received.entity, request.head + request.body, hub.clock.wall(),
+                             destination=str(name))
         message.delivery_guarantee = 1  # whoever takes it on must not lose it
         change = Change()
         status = hub.manager.transit(change, message, name)

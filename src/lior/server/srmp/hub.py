@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from typing import Any
 
-from lior.queues.events import ConnectivityChanged, Event, MessageAwaitsTransfer, OutgoingStateChanged
+from lior.queues.events import (
+    ConnectivityChanged,
+    Event,
+    MessageAwaitsTransfer,
+    OutgoingStateChanged,
+    SupportChanged,
+)
 from lior.queues.outgoing import OutgoingQueue
 from lior.server.engine import Engine
 from lior.server.srmp.client import HttpClient
@@ -31,7 +38,7 @@ class Srmp:
         self.settings = settings
         self.loop = engine.own_loop()
         self.clock = self.manager.core.clock
-        self.receipts = install(self.manager)
+        self.receipts = install(self.manager, settings)
         self.signatures = Signatures(self)
         self.stream_receipts = StreamReceipts(self)
         self.forwarding = Forwarding(self)
@@ -41,13 +48,15 @@ class Srmp:
         self.senders: dict[int, Sender] = {}  # by queue id
         self._sent: dict[int, int] = {}  # the highest number sent of each stream, in this run
         self._stopping = False
+        self._switching: asyncio.Task[None] | None = None
 
     # Life
 
     async def start(self) -> None:
         """Listen, then send what waits. The queues are loaded already (3.1.4.1)."""
         await self.client.start()
-        await self.listener.start()
+        if self.manager.core.properties.srmp_http_support:
+            await self.listener.start()
         self.manager.subscribe(self._on_event, messages=False)
         for queue in self.manager.dispatchable():
             self._wake(queue)
@@ -56,6 +65,8 @@ class Srmp:
         self._stopping = True
         with suppress(ValueError):
             self.manager.core.listeners.remove(self._on_event)
+        if self._switching is not None:
+            await self._switching
         await self.listener.stop()
         self.stream_receipts.stop()
         for sender in list(self.senders.values()):
@@ -69,7 +80,9 @@ class Srmp:
     @property
     def may_connect(self) -> bool:
         core = self.manager.core
-        return not self._stopping and core.properties.connection_active and core.broken is None
+        properties = core.properties
+        active = properties.connection_active and properties.srmp_http_support
+        return active and not self._stopping and core.broken is None
 
     # Events of the queues
 
@@ -83,6 +96,20 @@ class Srmp:
                 self.loop.call_soon(self._state_changed, event.queue)
         elif isinstance(event, ConnectivityChanged):
             self.loop.call_soon(self._connectivity, event.active)
+        elif isinstance(event, SupportChanged):
+            self._switching = self.loop.create_task(self._switch(event.http, self._switching))
+
+    async def _switch(self, on: bool, before: asyncio.Task[None] | None) -> None:
+        """SrmpHttpSupport (SR-219), one change after the other."""
+        if before is not None:
+            await before
+        if self._stopping:
+            return
+        if on and not self.listener.addresses:
+            await self.listener.start()
+        elif not on:
+            await self.listener.stop()
+        self._connectivity(on and self.manager.core.properties.connection_active)
 
     def _wake(self, queue: OutgoingQueue) -> None:
         if self._stopping or not queue.is_http or queue.deleted:
@@ -110,6 +137,11 @@ class Srmp:
         if active:
             for queue in self.manager.dispatchable():
                 self._wake(queue)
+
+    def forget(self, sender: Sender) -> None:
+        """Its queue is empty and its connection closed; another comes with the next message."""
+        if self.senders.get(sender.queue.queue_id) is sender:
+            del self.senders[sender.queue.queue_id]
 
     # Streams of ours
 

@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from lior.errors import AccessDenied, LiorError, Malformed
@@ -19,6 +20,7 @@ from lior.names import DirectName, parse_format_name
 from lior.protocols.srmp.kinds import Kind, kind_of
 from lior.queues.change import Change
 from lior.queues.definition import QueueType
+from lior.queues.message_history import KEY_SIZE
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
 from lior.queues.sending import EnqueueStatus
@@ -85,9 +87,7 @@ class Incoming:
         try:
             return self._route(Received(request, entity, envelope, kind))
         except LiorError as error:
-            log.warning("a message cannot be taken now", extra={"fields": {
-                "peer": request.peer, "message": str(envelope.identifier), "why": str(error)}})
-            self.outcomes["failed"] += 1
+            self._failed(request, envelope, error)
             return NO_ROOM
 
     def take_multicast(self, apdu: bytes, address: str) -> None:
@@ -107,16 +107,19 @@ class Incoming:
             self._dropped("unknown type", request, envelope)
             return
         received = Received(request, entity, envelope, Kind.USER)
-        self._store_copies(received, [
-            queue for queue in self._manager.core.queues.values()
-            if queue.properties.multicast_address == address and not queue.deleted
-        ])  # fmt: skip
+        try:
+            self._store_copies(received, apdu, [
+                queue for queue in self._manager.core.queues.values()
+                if queue.properties.multicast_address == address and not queue.deleted
+            ])  # fmt: skip
+        except LiorError as error:
+            self._failed(request, envelope, error)
 
-    def _store_copies(self, received: Received, queues: list[Queue]) -> None:
+    def _store_copies(self, received: Received, apdu: bytes, queues: list[Queue]) -> None:
         """Duplicates are told once for all copies (SR-172)."""
         now, change = self._now, Change()
-        message = to_message(received.envelope, received.entity, b"", now)
-        key = self._key(message)
+        message = to_message(received.envelope, received.entity, apdu, now)
+        key = self._key(message, received.envelope.to)
         if key and self._manager.message_history.seen(key, now):
             self.outcomes["duplicate"] += 1
             return
@@ -146,9 +149,11 @@ class Incoming:
             return hub.forwarding.take(received, name)
         if received.kind in (Kind.STREAM_RECEIPT, Kind.FINAL_STREAM_RECEIPT):
             return self._stream_receipt(received, name)
-        return self._to_queue(received, name)
+        return self._to_queue(received, name, redirected is not None)
 
-    def _to_queue(self, received: Received, name: DirectName) -> int | asyncio.Future[int]:
+    def _to_queue(
+        self, received: Received, name: DirectName, redirected: bool = False
+    ) -> int | asyncio.Future[int]:
         queue = self._manager.routing.find(name)
         if queue is None or isinstance(queue, OutgoingQueue) or queue.is_system or queue.kind is QueueType.SUBQUEUE \
                 or name.suffix:
@@ -157,7 +162,8 @@ class Incoming:
             kind = "transactional" if queue.transactional else "not transactional"
             return self._refused(received.request, f"the queue {name} is {kind}")
         request = received.request
-        message = to_message(received.envelope, received.entity, request.head + request.body, self._now)
+        message = to_message(received.envelope, received.entity, request.head + request.body, self._now,
+                             destination=str(name) if redirected else "")
         return self._store(received, queue, message)
 
     @property
@@ -169,7 +175,7 @@ class Incoming:
     def _store(self, received: Received, queue: Queue, message: Message) -> int | asyncio.Future[int]:
         now = self._now
         change = Change()
-        key = self._key(message)
+        key = self._key(message, str(queue.queue_id))
         history = self._manager.message_history
         duplicate = bool(key) and history.seen(key, now)
         if duplicate and not history.settled(key):
@@ -177,6 +183,8 @@ class Incoming:
         if message.transaction is not None and not self._in_stream(change, received, queue, message):
             return self._answered(change, "duplicate", received)
         if duplicate:
+            if message.transaction is not None:  # in another stream: this one goes on without it
+                self._hub.stream_receipts.advance(change, received.envelope, queue, message)
             return self._answered(change, "duplicate", received)
         outcome = self._insert(change, received, queue, message)
         if outcome is EnqueueStatus.QUEUE_MANAGER_QUOTA:
@@ -190,10 +198,13 @@ class Incoming:
             history.record_volatile((key,), now)
         return self._answered(change, "accepted" if outcome is EnqueueStatus.OK else "dropped", received)
 
-    def _key(self, message: Message) -> bytes:
-        """What tells duplicates; nothing for a message without Msmq (3.1.5.1.11)."""
+    def _key(self, message: Message, place: str) -> bytes:
+        """What tells duplicates; nothing for a message without Msmq (3.1.5.1.11). Messages to several queues of ours
+        have one identifier, and none of them is the other's duplicate."""
         identifier = message.identifier
-        return b"" if identifier is None or identifier == NO_IDENTIFIER else identifier.to_bytes()
+        if identifier is None or identifier == NO_IDENTIFIER:
+            return b""
+        return blake2b(identifier.to_bytes() + place.casefold().encode(), digest_size=KEY_SIZE).digest()
 
     def _in_stream(self, change: Change, received: Received, queue: Queue, message: Message) -> bool:
         """3.1.5.1.6.3. A message that is not the next one is dropped, and the last one that was is acknowledged again:
@@ -217,7 +228,8 @@ class Incoming:
             status = self._manager.sending.accept(queue, message, None, change)
             if status in (EnqueueStatus.OK, EnqueueStatus.QUEUE_MANAGER_QUOTA):
                 return status
-            reason = {EnqueueStatus.QUEUE_QUOTA: NACK.NACK_Q_EXCEED_QUOTA}.get(status, NACK.NACK_REACH_QUEUE_TIMEOUT)
+            # Late on arrival is the only expiry that SRMP has receipts for: nobody will receive it (design ruling 3).
+            reason = {EnqueueStatus.QUEUE_QUOTA: NACK.NACK_Q_EXCEED_QUOTA}.get(status, NACK.NACK_RECEIVE_TIMEOUT)
         log.info("message refused", extra={"fields": {
             "message": str(message.identifier), "queue": queue.name, "class": reason.name}})
         self._manager.removal.refuse(change, queue, message, reason)
@@ -248,13 +260,22 @@ class Incoming:
             pass  # of a stream that is not ours: nothing waits for it
         elif received.kind is Kind.FINAL_STREAM_RECEIPT:
             self._final(change, envelope, number)
-        elif last <= self._hub.highest_sent(number):  # what was not sent cannot have arrived (SR-165)
-            queue = streams.order_acked(change, number, last)
+        elif self._is_forged(number, last):
+            self.outcomes["forged receipt"] += 1
+            log.warning("a stream receipt is about messages that do not exist", extra={"fields": {
+                "peer": received.request.peer, "stream": str(receipt.stream_id), "last": last}})
+        else:  # what was not sent in this run waits to be sent again, though it may have arrived (SR-165)
+            queue = streams.order_acked(change, number, min(last, self._hub.highest_sent(number)))
             if queue is not None:
                 change.then(self._hub.receipted, queue)
         if name.is_private and name.queue.casefold() == ORDER_QUEUE:
             return self._answered(change, "stream receipt", received)
         return self._to_queue_too(change, received, name)
+
+    def _is_forged(self, sequence_id: int, last: int) -> bool:
+        queue = self._manager.outgoing_streams.queue_of(sequence_id)
+        stream = None if queue is None else queue.stream
+        return stream is not None and sequence_id == stream.sequence_id and last > stream.last_number
 
     def _final(self, change: Change, envelope: Envelope, number: int) -> None:
         """What became of one message. It may overtake the stream receipt (SR-171)."""
@@ -280,6 +301,11 @@ class Incoming:
         change.answer(FutureReply(future), ACCEPTED)
         self._manager.core.submit(change)
         return future
+
+    def _failed(self, request: Request, envelope: Envelope, error: LiorError) -> None:
+        self.outcomes["failed"] += 1
+        log.warning("a message cannot be taken now", extra={"fields": {
+            "peer": request.peer, "message": str(envelope.identifier), "why": str(error)}})
 
     def _refused(self, request: Request, why: str) -> int:
         self.outcomes["refused"] += 1

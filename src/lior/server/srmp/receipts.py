@@ -6,12 +6,16 @@ the change that it speaks of.
 
 from __future__ import annotations
 
+import logging
+
 from lior.errors import LiorError
 from lior.message import INFINITE, Message, MessageClass, MessageSoap, ObjectId
 from lior.protocols.srmp.kinds import DECISIONS
+from lior.protocols.srmp.redirection import matches
 from lior.queues.acknowledgements import is_answer
 from lior.queues.change import Change
 from lior.queues.manager import QueueManager
+from lior.server.srmp.settings import SrmpSettings
 from lior.wire.srmp_elements import (
     ORDERING_ACK,
     CommitmentReceipt,
@@ -26,19 +30,23 @@ from lior.wire.srmp_reader import read_envelope
 from lior.wire.srmp_values import format_identifier
 from lior.wire.srmp_writer import write_envelope
 
+log = logging.getLogger("lior.srmp")
+
 FOUR_DAYS = 345600  # the time to reach the queue that the examples show
 
 
-def install(manager: QueueManager) -> Receipts:
-    receipts = Receipts(manager)
+def install(manager: QueueManager, settings: SrmpSettings) -> Receipts:
+    receipts = Receipts(manager, settings)
     manager.sending.stage_receipt = receipts.stage
     manager.sending.stage_final_receipt = receipts.stage_final
     return receipts
 
 
 class Receipts:
-    def __init__(self, manager: QueueManager) -> None:
+    def __init__(self, manager: QueueManager, settings: SrmpSettings) -> None:
         self._manager = manager
+        self._allowed = settings.receipts_allowed
+        self.suppressed = 0
 
     def stage(self, change: Change, message: Message, message_class: int) -> None:
         """The receipt of one kind, if the message asks for it."""
@@ -62,9 +70,11 @@ class Receipts:
     def stage_final(self, change: Change, message: Message, message_class: int) -> None:
         """What became of a message of a stream, for a sender that keeps it until it knows (3.1.7.3.3)."""
         original = self._envelope(message)
-        if original is None or original.stream is None or message_class not in DECISIONS \
-                or not message.negative_journaling_requested or message.soap is None:
+        if original is None or original.stream is None or not message.negative_journaling_requested \
+                or message.soap is None:
             return
+        if message_class not in DECISIONS:  # no right, no room, not signed: the wire has no word for it, and the
+            message_class = MessageClass.NACK_RECEIVE_REJECTED  # sender must not wait for ever
         receipt = self._receipt(original, message_class, original.identifier)
         receipt.to = message.soap.receipts_to
         receipt.label = ORDERING_ACK
@@ -96,6 +106,11 @@ class Receipts:
         """Ordinary sending, but for the envelope, which is made now: it says what a message cannot."""
         assert receipt.msmq is not None
         if not receipt.to:
+            return
+        if self._allowed and not any(matches(pattern, receipt.to) for pattern in self._allowed):
+            self.suppressed += 1
+            log.warning("a receipt was not sent: srmp.receipts_allowed does not have its address",
+                        extra={"fields": {"to": receipt.to, "class": receipt.msmq.message_class}})
             return
         try:
             destination = format_name_of(receipt.to)

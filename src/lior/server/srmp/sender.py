@@ -118,7 +118,7 @@ class Sender:
             self._idle.cancel()
         if self._session is None:
             self._show(S.WAITING)
-            self._session = hub.client.session()
+            self._session = hub.client.session(post.url)
         status = await hub.client.post(self._session, post)
         self.posted += 1
         if self.queue.state is not S.CONNECTED:
@@ -239,6 +239,8 @@ class Sender:
     def _clean_up(self) -> None:
         if self._running is None:
             self._hub.loop.create_task(self._disconnect(S.DISCONNECTED))
+            if not self._unreceipted and self._retry is None and self.queue.available.first() is None:
+                self._hub.forget(self)
 
     async def _disconnect(self, state: OutgoingState | None) -> None:
         session, self._session = self._session, None
@@ -276,10 +278,15 @@ class Sender:
 
     def figures(self) -> dict[str, Any]:
         return {
-            "queue": self.queue.name,
-            "state": self.queue.state.value,
-            "posted": self.posted,
+            "address": self.queue.destination.url if isinstance(self.queue.destination, DirectName) else "",
+            "queue_manager": "",
+            "accepted": False,
+            "state": "OPEN" if self._session is not None else "CLOSED",
+            "since": self.since,
+            "messages_received": 0,
+            "messages_sent": self.posted,
+            "bytes_received": 0,
+            "window": 1,
             "last_status": self.last_status,
             "unreceipted": len(self._unreceipted),
-            "since": self.since,
         }

@@ -15,6 +15,8 @@ class SrmpSettings:
     ca_file: str = ""  # whom the client believes; empty: the system's
     max_body: int = 4 << 20
     max_envelope: int = 256 << 10
+    max_connections: int = 1024
+    header_timeout: float = 30.0
     body_timeout: float = 60.0
     send_timeout: float = 20.0
     connect_timeout: float = 20.0
@@ -25,6 +27,7 @@ class SrmpSettings:
     resend_table: tuple[float, ...] = (30.0,) * 3 + (300.0,) * 3 + (1800.0,) * 3 + (21600.0,)
     text_form: bool = False
     store_and_forward: bool = False  # TransparentStoreAndForward
+    receipts_allowed: tuple[str, ...] = ()  # URLs or URL* that receipts may go to; empty: anywhere
     receipts_host: str = ""  # in sendReceiptsTo; empty: the computer's name
     inbound: Redirections = field(default_factory=Redirections)
     outbound: Redirections = field(default_factory=Redirections)
