@@ -10,7 +10,6 @@ from uuid import UUID
 
 from lior.client.backend import QueueInfo
 from lior.client.target import default_directories
-from lior.errors import BadConfiguration
 from lior.names import LocalNames
 from lior.security import Caller
 from lior.server.local import MEMORY, LocalBackend, open_local
@@ -100,7 +99,7 @@ def serve(
     assignments: Sequence[str] = (),
 ) -> None:
     """Run a queue manager that others reach, until a signal ends it. `announce` gets its addresses."""
-    from lior.client.rpc.credentials import credentials
+    from lior.client.rpc.credentials import credentials, password_in
     from lior.client.rpc.remote_reader import QmReader
     from lior.server import config as configuration  # so that nobody else waits for the HTTP server's import
     from lior.server import main
@@ -111,13 +110,5 @@ def serve(
     directory = data or settings.server.data or default_directories()[0]
     reading_as = None
     if settings.rpc.user:
-        reading_as = credentials(settings.rpc.user, _password(settings.rpc.password_file))
+        reading_as = credentials(settings.rpc.user, password_in(settings.rpc.password_file))
     main.run(settings, Path(directory).absolute(), announce, lambda identifier: QmReader(identifier, reading_as))
-
-
-def _password(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadConfiguration(str(error), where="rpc.password_file", remedy="name a file with the password of rpc.user"
-                               ) from error

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from lior.client.sync import Runner
 from lior.server.admin.service import AdminService
-from lior.server.config import AdminSection, RpcSection, ServerSection, Settings
+from lior.server.config import AdminSection, ServerSection, Settings
 from lior.server.local import open_local
 from lior.server.rpc.accounts import AccountFile
 from lior.server.rpc.compose import rpc_service
 from lior.server.rpc.service import RpcService
+from lior.server.rpc.settings import RpcSection
 from lior.testing.serving import loopback_address
 from lior.wire.rpc_interface import Interface
 

@@ -25,6 +25,7 @@ from lior.server.metrics import Figures, exposition
 from lior.server.network import network
 from lior.server.notify import Notifier
 from lior.server.rpc.compose import rpc_service
+from lior.server.rpc.figures import RpcFigures
 from lior.server.rpc.methods.remote_reader import RemoteReader
 from lior.server.rpc.service import RpcService
 from lior.server.transfer import Transfer
@@ -112,7 +113,7 @@ class Server:
         parts.push_async_callback(rpc.stop)
         await rpc.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
-        self._watch(parts, admin, transfer)
+        self._watch(parts, admin, transfer, rpc)
         await admin.start()
         return self._addresses(admin, transfer, rpc)
 
@@ -128,7 +129,7 @@ class Server:
             found["mapper"] = ",".join(rpc.mapper_addresses)
         return found
 
-    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer) -> None:
+    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer, rpc: RpcService) -> None:
         """Measure, and tell who wants to know."""
         loop = asyncio.get_running_loop()
         manager = admin.backend.manager
@@ -136,7 +137,7 @@ class Server:
         lag = LoopLag(loop)
         lag.start()
         parts.callback(lag.stop)
-        admin.metrics = exposition([Figures(admin, transfer, lag)])
+        admin.metrics = exposition([Figures(admin, transfer, lag), RpcFigures(rpc)])
         watching = [loop.create_task(self._watch_fill(FillWatch(manager.core)))]
         if self._notifier.watchdog:
             watching.append(loop.create_task(self._stay_alive(admin)))

@@ -37,7 +37,7 @@ class Trailer(NamedTuple):
 def decode_trailer(data: bytes) -> Trailer:
     """Nothing there: no header was sent. Sizes say where the next header is, and are within the data. Most messages of
     a queue have the same one."""
-    counts, subqueue, dead_letter_queue = (0, 0, 0), "", ""
+    aborts, moves, moved, subqueue, dead_letter_queue = 0, 0, 0, "", ""
     if not data:
         return Trailer()
     try:
@@ -45,7 +45,7 @@ def decode_trailer(data: bytes) -> Trailer:
         if at < _EXTENSION.size or at + rest > len(data):
             raise _malformed("sizes that do not fit", "ExtensionHeader")
         if flags & SQ:
-            size, _, *counts, name, _ = _SUBQUEUE.unpack_from(data, at)
+            size, _, aborts, moves, moved, name, _ = _SUBQUEUE.unpack_from(data, at)
             subqueue = _text(name)
             at += max(size, _SUBQUEUE.size)
         if flags & DL:
@@ -55,7 +55,7 @@ def decode_trailer(data: bytes) -> Trailer:
             dead_letter_queue = _text(data[at + 4:at + size])
     except struct.error:
         raise _malformed("cut", "ExtensionHeader") from None
-    return Trailer(*counts, subqueue, dead_letter_queue)
+    return Trailer(aborts, moves, moved, subqueue, dead_letter_queue)
 
 
 def _text(data: bytes) -> str:

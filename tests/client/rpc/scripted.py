@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lior.client.sync import Runner
-from lior.server.config import RpcSection
 from lior.server.rpc.service import RpcService
+from lior.server.rpc.settings import RpcSection
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.remote_read import REMOTE_READ

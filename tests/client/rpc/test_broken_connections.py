@@ -74,7 +74,7 @@ def test_what_hung_on_a_lost_connection_says_so_and_the_next_call_connects_again
 
 
 async def _is(properties: Awaitable[dict[str, Any]], name: str, value: object) -> bool:
-    return (await properties)[name] == value
+    return bool((await properties)[name] == value)
 
 
 def test_a_message_whose_reader_lost_the_connection_before_the_second_phase_stays(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ def supporting(**more: Any) -> dict[int, Callable[[Any], Any]]:
         CLOSE_CURSOR: lambda request: (0,),
         GET_PROPERTIES: lambda request: (request.ap_var, FAILS),
     }
-    return answers | more.get("methods", {})
+    methods: dict[int, Callable[[Any], Any]] = more.get("methods", {})
+    return answers | methods
 
 
 @pytest.mark.spec("MP-189", "MP-183")
@@ -137,7 +138,8 @@ def test_properties_that_no_call_may_set_are_not_sent(tmp_path: Path) -> None:
 
     script: Script = {"qmcomm": supporting(methods={GET_PROPERTIES: told, 11: lambda request: (0,)}), "qmcomm2": {}}
     with scripted(tmp_path, script) as server, lior.connect(tmp_path) as qm:
-        for changes in ({"transactional": True}, {"max_aborts": 1}, {"description": {}}):
+        refused: list[dict[str, Any]] = [{"transactional": True}, {"max_aborts": 1}, {"description": {}}]
+        for changes in refused:
             with pytest.raises(LiorError):
                 qm.set_queue(QUEUE, **changes)
         assert server.asked == []
@@ -192,8 +194,11 @@ def test_a_queue_elsewhere_is_not_left_open_where_a_step_fails(tmp_path: Path, s
     def second_fails(request: Any) -> Any:
         return opened(request) if not request.h_remote_queue else (NULL, 0, NULL_HANDLE, 0xC00E0003)
 
-    changes = {"open there": {"_2": lambda request: (NULL_HANDLE, 0, 0, 0, 0xC00E0025)},
-               "close there": {"_3": fails(0x1C00001A)}}.get(step, {})  # fmt: skip
+    steps: dict[str, dict[str, Callable[[Any], Any]]] = {
+        "open there": {"_2": lambda request: (NULL_HANDLE, 0, 0, 0, 0xC00E0025)},
+        "close there": {"_3": fails(0x1C00001A)},
+    }
+    changes = steps.get(step, {})
     opens = {OPEN: second_fails if step == "open here" else opened}
     here: Script = {"qmcomm": supporting(methods=opens), "qmcomm2": {}}
     with scripted(tmp_path / "there", {"qmcomm": remote_script(**changes)}, address=address) as there, \
@@ -257,7 +262,9 @@ def test_an_old_server_sends_the_client_to_the_other_computer_for_a_cursor(tmp_p
 @pytest.mark.parametrize("step", ["name", "cursor", "properties"])
 def test_a_cursor_that_fails_on_its_way_is_closed(tmp_path: Path, step: str) -> None:
     address = loopback_address()
-    changes = {"name": {"_1": fails(0xC00E0064)}, "properties": {"_23": lambda request: (0xC00E0064,)}}.get(step, {})
+    steps: dict[str, dict[str, Callable[[Any], Any]]] = {
+        "name": {"_1": fails(0xC00E0064)}, "properties": {"_23": lambda request: (0xC00E0064,)}}  # fmt: skip
+    changes = steps.get(step, {})
     made: Callable[[Any], Any] = fails(0x1C00001A) if step == "cursor" else lambda request: (1234, 0)
     with scripted(tmp_path / "there", {"qmcomm": {REMOTE_CURSOR: made}}, address=address), \
             scripted(tmp_path / "here", old_server(address, **changes)) as server, \

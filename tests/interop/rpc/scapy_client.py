@@ -31,6 +31,13 @@ class Faulted(AssertionError):
         self.status = status
 
 
+class _Wide(DCERPC_Client):  # type: ignore[misc]
+    """Offers NDR64 only: offered beside NDR, servers may prefer that."""
+
+    def _get_bind_context(self, interface: Any) -> Any:
+        return super()._get_bind_context(interface)[1:]
+
+
 class ScapyClient:
     """One connection and one interface of it."""
 
@@ -45,7 +52,8 @@ class ScapyClient:
                 security = SPNEGOSSP([security])
         self.module, self.wide = MODULES[interface], wide
         options = {"auth_level": level} if level else {}
-        self._client = DCERPC_Client(DCERPC_Transport.NCACN_IP_TCP, ndr64=wide, verb=False, ssp=security, **options)
+        kind = _Wide if wide else DCERPC_Client
+        self._client = kind(DCERPC_Transport.NCACN_IP_TCP, ndr64=wide, verb=False, ssp=security, **options)
         self._client.connect(host, port=port, timeout=30)
         self.bound = bool(self._client.bind(find_dcerpc_interface(interface)))
 

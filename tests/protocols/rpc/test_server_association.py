@@ -8,12 +8,14 @@ from uuid import UUID
 
 import pytest
 
+from lior.errors import InvalidHandle
 from lior.protocols.rpc.call import Cancelled, Close, Invoke, Orphaned, Send
 from lior.protocols.rpc.client_association import Answer, Bound, ClientAssociation, Fault
 from lior.protocols.rpc.faults import RpcFault
 from lior.protocols.rpc.groups import NULL_HANDLE
-from lior.protocols.rpc.server_association import ServerAssociation
+from lior.protocols.rpc.server_association import Budget, ServerAssociation
 from lior.protocols.rpc.trailer import encode_trailer
+from lior.security import ANONYMOUS_CALLER
 from lior.wire import rpc_pdu as pdu
 from lior.wire.rpc_pdu import NDR, NDR64, Bind, PresentationContext, Result, Syntax, features
 from tests.protocols.rpc.peers import ALICE, BOB, FIRST, SECOND, STRANGE, Peers, closed, exchanged, invoked, sent
@@ -188,9 +190,9 @@ def test_the_same_holds_within_a_request(ptype: int) -> None:
     assert closed(server.receive(pdu.encode(ptype, pdu.WHOLE, 5, bytes(40)), 0.0))
 
 
-@pytest.mark.parametrize(("at", "value"), [(0, 4), (1, 1), (4, 0x00), (4, 0x11), (8, 15)],
-                         ids=["major", "minor", "big endian", "ebcdic", "short"])
-def test_what_is_not_rpc_5_0_in_little_endian_is_refused(at: int, value: int) -> None:
+@pytest.mark.parametrize(("at", "value"), [(0, 4), (1, 1), (4, 0x01), (4, 0x11), (8, 15)],
+                         ids=["major", "minor", "big endian ebcdic", "ebcdic", "short"])
+def test_what_is_not_rpc_5_0_is_refused(at: int, value: int) -> None:
     for server, data in ((Peers().server(), bind(first())), (bound(), request(9, b"x"))):
         broken = bytearray(data)
         broken[at] = value
@@ -203,6 +205,49 @@ def test_what_is_not_rpc_5_0_in_little_endian_is_refused(at: int, value: int) ->
 
 
 # Requests
+
+
+def big(ptype: int, body: bytes, call_id: int = 5, flags: int = pdu.WHOLE) -> bytes:
+    return struct.pack(">BBBBBBBBHHI", 5, 0, ptype, flags, 0, 0, 0, 0, 16 + len(body), 0, call_id) + body
+
+
+def big_bind(interface: Any, transfer: Syntax) -> bytes:
+    body = struct.pack(">HHIBBHHBB", 5840, 5840, 0, 1, 0, 0, 0, 1, 0)
+    for syntax in (abstract(interface), transfer):
+        body += syntax.uuid.bytes + struct.pack(">I", syntax.version)
+    return big(pdu.BIND, body)
+
+
+@pytest.mark.spec("MP-014")
+@pytest.mark.parametrize("size", [1, 17, 1000])
+def test_a_big_endian_client_is_understood_and_answered_in_little_endian(size: int) -> None:
+    stub = struct.pack(">I", 0x01020304)
+    whole = big_bind(FIRST, NDR) + big(pdu.REQUEST, struct.pack(">IHH", 4, 0, 1) + stub, 6)
+    whole += big(pdu.REQUEST, struct.pack(">IHH", 4, 0, 1) + UUID(int=77).bytes + stub, 7, pdu.WHOLE | pdu.OBJECT_UUID)
+    whole += big(pdu.CO_CANCEL, b"", 7)
+    server = Peers().server()
+    effects = [effect for at in range(0, len(whole), size) for effect in server.receive(whole[at:at + size], 0.0)]
+    assert acknowledged(sent(effects)).results == (Result(pdu.ACCEPTANCE, 0, NDR),)
+    one, two = invoked(effects)
+    for call in (one, two):
+        assert call.interface.methods[1].request.decode(call.stub, None, call.syntax).x == 0x01020304
+    assert two.object == UUID(int=77).bytes_le
+    assert two.cancelled
+    assert fault(sent(server.fault(one, 0xC00E0003))) == (6, 0xC00E0003)
+
+
+@pytest.mark.parametrize("broken", [
+    big(pdu.BIND, b"1234"), big(pdu.BIND, struct.pack(">HHIBBH", 1, 1, 0, 9, 0, 0)),
+    big_bind(FIRST, NDR)[:-1].replace(b"\0\x48\0\0", b"\0\x47\0\0"),
+    big_bind(FIRST, NDR) + big(pdu.REQUEST, b"1234567"),
+    big_bind(FIRST, NDR) + big(pdu.REQUEST, bytes(12), flags=pdu.WHOLE | pdu.OBJECT_UUID),
+    big_bind(SECOND, NDR64) + big(pdu.REQUEST, struct.pack(">IHH", 4, 0, 1) + bytes(8)),
+])
+def test_a_big_endian_client_that_breaks_the_protocol_is_told_so(broken: bytes) -> None:
+    server = Peers().server()
+    effects = server.receive(broken, 0.0)
+    assert fault(pdus(sent(effects))[-1])[1] == NCA_PROTOCOL_ERROR
+    assert closed(effects)
 
 
 def test_a_call_is_invoked_and_answered_in_the_order_of_completion() -> None:
@@ -414,6 +459,28 @@ def test_a_handle_that_was_closed_is_not_run_down() -> None:
     server.leave()
 
 
+def test_a_rundown_that_fails_keeps_no_other_handle() -> None:
+    peers = Peers()
+    _, server = peers.connected()
+    assert server.group is not None
+    ran_down: list[int] = []
+
+    def gone() -> None:
+        ran_down.append(0)
+        raise InvalidHandle("the queue was deleted")
+
+    def broken() -> None:
+        ran_down.append(1)
+        raise RuntimeError("a bug")
+
+    for rundown in (gone, broken, lambda: ran_down.append(2)):
+        server.group.handles.open("queue", 1, rundown, ALICE)
+    with pytest.raises(RuntimeError):
+        server.leave()
+    assert sorted(ran_down) == [0, 1, 2]
+    assert len(peers.groups) == 0
+
+
 def test_a_client_has_no_more_handles_than_allowed() -> None:
     _, server = Peers().connected()
     assert server.group is not None
@@ -443,6 +510,55 @@ def test_a_client_that_does_not_bind_or_finish_is_given_up() -> None:
     server.receive(request(4, b"xxxxx")[:-1], 90.0)
     assert isinstance(server.timeout(120.0)[0], Close)
     assert server.timeout(121.0) == []
+
+
+def test_a_busy_connection_is_not_taken_for_a_slow_one() -> None:
+    server = bound(Peers(fragment_timeout=30))
+    data = request(3, b"x" * 100)
+    stream = b"".join(request(n, b"x" * 100) for n in range(3, 200))
+    at = 0
+    for second in range(len(stream) // (len(data) + 1)):
+        for call in invoked(server.receive(stream[at:at + len(data) + 1], float(second))):
+            server.respond(call, b"", 0.0)
+        at += len(data) + 1
+        assert server.timeout(float(second)) == []
+    server = bound(Peers(fragment_timeout=30))
+    server.receive(request(3, b"x", pdu.FIRST_FRAG) + data[:5], 0.0)
+    server.receive(data[5:20], 29.0)
+    assert server.deadline == 30.0
+
+
+# Memory
+
+
+def test_all_connections_together_hold_no_more_than_the_budget() -> None:
+    peers = Peers()
+    budget = Budget(10_000)
+    servers = [ServerAssociation(peers.interfaces, peers.groups, {}, peers.settings, 0.0, peer="x", client="x",
+                                 caller=ALICE, budget=budget) for _ in range(4)]
+    for server in servers:
+        server.receive(bind(first()), 0.0)
+    statuses = []
+    for server in servers:
+        server.receive(request(3, bytes(3000), pdu.FIRST_FRAG), 0.0)
+        effects = server.receive(request(3, bytes(3000), 0), 0.0)
+        statuses += [fault(each)[1] for each in pdus(sent(effects))]
+    assert statuses == [0x1C010014] * 3
+    assert budget.held == 6000
+    assert len(invoked(servers[1].receive(request(9, b"small"), 0.0))) == 1
+    for server in servers:
+        server.connection_lost()
+        server.leave()
+    assert budget.held == 0
+
+
+def test_who_has_not_said_who_he_is_gets_little_memory() -> None:
+    for caller, limit in ((ALICE, 5000), (ANONYMOUS_CALLER, 1000)):
+        server = Peers(max_stub=5000, max_open_stub=1000).server(caller=caller)
+        server.receive(bind(first()), 0.0)
+        server.receive(request(3, bytes(limit), pdu.FIRST_FRAG), 0.0)
+        assert fault(sent(server.receive(request(3, b"x", pdu.LAST_FRAG), 0.0))) == (3, 5)
+        assert server.bytes_in_flight == 0
 
 
 # The verification trailer

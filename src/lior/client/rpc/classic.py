@@ -106,7 +106,7 @@ class BufferRead(asyncio.Future[Any]):
             return method.response.decode(stub, request)
 
         self._sent = link.start(QMCOMM2, RECEIVE_MESSAGE, method.request.encode(request),
-                                (self, parse, None, self._queue.name))  # type: ignore[arg-type]
+                                (self, parse, None, self._queue.name))
 
     def cancel(self, msg: Any | None = None) -> bool:
         """A receive that waits is asked to end; a peek takes nothing, and ends at once."""

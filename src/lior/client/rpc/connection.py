@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from lior.client.rpc.errors import faulted
 from lior.errors import LiorError, ServiceNotAvailable
@@ -14,7 +14,19 @@ from lior.protocols.rpc.client_association import Answer, Bound, ClientAssociati
 
 Parse = Callable[[bytes], Any]  # of the answer's stub: the result, or an error
 Undo = Callable[[Any], None]  # of a result that nobody wants any more
-Pending = tuple["asyncio.Future[Any]", Parse, Undo | None, str]
+
+
+class Reply(Protocol):
+    """Who waits for an answer: a future, or something cheaper."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: Any, /) -> None: ...
+
+    def set_exception(self, exception: Any, /) -> None: ...
+
+
+Pending = tuple[Reply, Parse, Undo | None, str]
 
 BIND_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 5.0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from lior.errors import BadConfiguration
+from lior.protocols.rpc.gss import LIBRARY, Gss, KerberosInitiator
 from lior.protocols.rpc.ntlm_initiator import NtlmInitiator
 from lior.protocols.rpc.spnego import SpnegoInitiator
 from lior.wire.rpc_pdu import LEVEL_CONNECT, LEVEL_INTEGRITY, LEVEL_NONE, LEVEL_PACKET, LEVEL_PRIVACY
@@ -42,19 +45,19 @@ class Credentials:
         if level == LEVEL_NONE:
             return None
         if self.method == "kerberos":
-            return _kerberos(host, level)
+            return KerberosInitiator(_gss(), host, level)
         ntlm = NtlmInitiator(self.user, self.password, self.domain, level, secrets.token_bytes, time.time,
                              workstation="", target=f"host/{host}")
         return ntlm if self.method == "ntlm" else SpnegoInitiator(ntlm)
 
 
-def _kerberos(host: str, level: int) -> Any:
+@lru_cache(maxsize=1)
+def _gss() -> Gss:
     try:
-        from lior.client.rpc.kerberos import KerberosInitiator
-    except ImportError as error:
-        raise BadConfiguration(f"Kerberos needs a library that is not here: {error}", where="method=kerberos",
-                               remedy="pip install gssapi, or give user and password") from None
-    return KerberosInitiator(host, level)
+        return Gss(ctypes.CDLL(LIBRARY))
+    except (OSError, AttributeError) as error:
+        raise BadConfiguration(f"Kerberos needs a library that is not here: {error}", where="authentication=kerberos",
+                               remedy="install it (Debian: libgssapi-krb5-2), or give user and password") from error
 
 
 def credentials(
@@ -87,10 +90,12 @@ def _password_file(user: str) -> str:
     if not path:
         raise BadConfiguration("no password", where=user, remedy="give password=, or name its file in "
                                "LIOR_PASSWORD_FILE")
+    return password_in(path)
+
+
+def password_in(path: str) -> str:
+    """The first line of a file."""
     try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+        return Path(path).read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadConfiguration(str(error), where="LIOR_PASSWORD_FILE",
-                               remedy="name a file with the password") from error
-
-
+        raise BadConfiguration(str(error), where=path, remedy="name a file with the password") from error

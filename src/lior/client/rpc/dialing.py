@@ -142,10 +142,12 @@ def _unreachable(target: RpcTarget, why: str) -> LiorError:
                                remedy="see whether lior serve runs there, and on which port")
 
 
-def of_directory(directory: str | os.PathLike[str]) -> RpcTarget | None:
-    """The socket of a data directory, if somebody serves it."""
+def of_directory(directory: str | os.PathLike[str], others: Credentials | None = None) -> RpcTarget | None:
+    """The socket of a data directory, if somebody serves it. `others` is for queues of other computers."""
     path = Path(directory).absolute() / SOCKET_FILE
-    return RpcTarget(socket_path=os.fspath(path)) if is_served(directory, SOCKET_FILE) else None
+    if not is_served(directory, SOCKET_FILE):
+        return None
+    return RpcTarget(socket_path=os.fspath(path), credentials=others)
 
 
 def of_host(text: str, credentials: Credentials) -> RpcTarget:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from lior.client.rpc.credentials import Credentials
@@ -28,14 +28,6 @@ PORT: Final = 2105
 REMOTE_CANCELLED: Final = 0x400E03E9  # MQ_INFORMATION_REMOTE_CANCELED_BY_CLIENT
 CANCELLED: Final = HRESULTS["MQ_ERROR_OPERATION_CANCELLED"]
 NOT_AVAILABLE: Final = HRESULTS["MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE"]
-
-
-class RemoteMessage(NamedTuple):
-    """What RemoteQMStartReceive gave."""
-
-    packet: bytes
-    arrive_time: int
-    read: object | None  # to end the read with; None for a peek
 
 
 class QmReader:
@@ -86,7 +78,7 @@ class QmSession:
         self._queue = queue
         self._last = 0
 
-    async def receive(self, action: int, timeout_ms: int, cursor: int) -> RemoteMessage:
+    async def receive(self, action: int, timeout_ms: int, cursor: int) -> tuple[bytes, int, object | None]:
         """3.2.4.2, 3.2.4.3. Cancelled, it asks the other queue manager to end the wait; a message that was on its way
         meanwhile goes back."""
         self._last = self._last % 0xFFFFFFFF + 1
@@ -108,7 +100,7 @@ class QmSession:
             raise failure(CANCELLED, self._computer)
         found = answer.lp_remote_read_desc
         packet = bytes(found.lp_buffer or b"")
-        return RemoteMessage(packet, found.dw_arrive_time, answer.pph_context if any(answer.pph_context) else None)
+        return packet, found.dw_arrive_time, answer.pph_context if any(answer.pph_context) else None
 
     def _came_too_late(self, started: asyncio.Future[Any]) -> None:
         if started.cancelled() or started.exception() is not None:

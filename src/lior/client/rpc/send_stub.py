@@ -130,7 +130,8 @@ def _shape(
         ("Extension", not unextended), ("Uow", not alone),
     ) if value)  # fmt: skip
     referent = FIRST_REFERENT
-    fixed, run = [], b""
+    fixed: list[bytes] = []
+    run = b""
     for member in _MEMBERS:
         if member.islower():
             if run or not fixed:

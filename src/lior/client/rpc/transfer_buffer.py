@@ -31,7 +31,6 @@ from lior.wire.interfaces.structures import (
     Receive,
     Send,
 )
-from lior.wire.ndr import NULL
 
 DEAD_LETTER: Final = 1  # pAuditing (2.2.3.2)
 JOURNAL: Final = 2
@@ -258,7 +257,7 @@ def _bytes(value: object) -> bytes:
 
 
 def _text(value: object) -> str:
-    return value.partition("\0")[0] if isinstance(value, str) and value is not NULL else ""
+    return value.partition("\0")[0] if isinstance(value, str) else ""
 
 
 def _security(found: CACTransferBufferV2) -> MessageSecurity | None:

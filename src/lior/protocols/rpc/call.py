@@ -19,7 +19,7 @@ class Call:
     """One request, whole and checked. Its opnum may be none of the interface's."""
 
     __slots__ = ("association", "call_id", "cancelled", "context", "data", "object", "on_cancel", "opnum", "request",
-                 "security", "stub", "trailer", "whole_stub")  # fmt: skip
+                 "security", "stub", "syntax", "trailer", "whole_stub")  # fmt: skip
 
     def __init__(
         self, association: ServerAssociation, context: Presentation, security: SecurityContext, call_id: int,
@@ -27,6 +27,7 @@ class Call:
     ) -> None:  # fmt: skip
         self.association = association
         self.context = context
+        self.syntax = context.syntax  # of the request: big endian, if the client is
         self.security = security
         self.call_id = call_id
         self.opnum = opnum

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from lior.errors import LiorError
 from lior.protocols.rpc.faults import CONTEXT_MISMATCH, OUT_OF_MEMORY, RpcFault
 from lior.security import Caller
 
@@ -59,10 +60,19 @@ class HandleTable:
         self._entries.pop(handle, None)
 
     def run_down(self) -> None:
-        """The last connection of the group is gone."""
+        """The last connection of the group is gone. What a handle stood for may be gone before it: nobody is there to
+        hear of an error, and none keeps the other handles."""
+        failed: Exception | None = None
         while self._entries:
             _, entry = self._entries.popitem()
-            entry.rundown()
+            try:
+                entry.rundown()
+            except LiorError:
+                continue
+            except Exception as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
 
 class Group:
@@ -89,6 +99,11 @@ class Groups:
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    @property
+    def handles(self) -> int:
+        """Context handles in all groups."""
+        return sum(len(group.handles) for group in self._groups.values())
 
     def join(self, identifier: int, client: object) -> Group | None:
         """The group that a bind names, or a new one for 0. None if it may not have it."""

@@ -6,6 +6,8 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from lior.protocols.rpc.faults import ACCESS_DENIED
+from lior.wire.ndr import NDR_BIG_ENDIAN
+from lior.wire.rpc_big_endian import BIG_ENDIAN
 from lior.wire.rpc_pdu import LITTLE_ENDIAN, REQUEST, Syntax
 
 if TYPE_CHECKING:
@@ -66,8 +68,9 @@ def _holds(call: Call, command: int, value: bytes, header_sign: bool) -> bool:
     if kind == PCONTEXT:
         return value == call.context.abstract.to_bytes() + call.context.transfer.to_bytes()
     ptype, _, _, drep, call_id, context_id, opnum = _HEADER2.unpack(value)
-    told = (ptype, drep, call_id, context_id, opnum)
-    return told == (REQUEST, LITTLE_ENDIAN, call.call_id, call.context.identifier, call.opnum)
+    told = (ptype, drep & 0xFF, call_id, context_id, opnum)
+    own = BIG_ENDIAN if call.syntax is NDR_BIG_ENDIAN else LITTLE_ENDIAN
+    return told == (REQUEST, own, call.call_id, call.context.identifier, call.opnum)
 
 
 def encode_trailer(abstract: Syntax, transfer: Syntax, header_sign: bool) -> bytes:

@@ -23,6 +23,7 @@ from lior.server.rpc.methods import (
     remote_read,
     transactions,
 )
+from lior.server.rpc.methods.quick_reads import usual_reads
 from lior.server.rpc.methods.remote_reader import RemoteReader
 from lior.server.rpc.methods.service import QueueService, bound
 from lior.server.rpc.providers import providers
@@ -80,7 +81,7 @@ def rpc_service(
     service.register(QMCOMM, bound(qmcomm, methods), allow_anonymous=PORT_QUERY)
     service.register(messages.usual_sends(QMCOMM2), bound(messages.METHODS, methods))
     service.register(QM2QM, bound(qm2qm.METHODS, methods), allow_anonymous=frozenset({7, 8}))
-    service.register(REMOTE_READ, bound(remote_read.METHODS, methods), allow_anonymous=frozenset({0}))
+    service.register(usual_reads(REMOTE_READ), bound(remote_read.METHODS, methods), allow_anonymous=frozenset({0}))
     service.register(QMMGMT, bound(management.METHODS, methods))
     service.register(LIOR, SessionCalls(admin, methods, partial(drop, service)).handlers())
     return service

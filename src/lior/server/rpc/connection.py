@@ -31,6 +31,7 @@ class RpcConnection(asyncio.Protocol):
         self.association: ServerAssociation | None = None
         self.transport: asyncio.Transport | None = None
         self.peer = ""
+        self.is_local = False  # over the Unix socket
         self.own_address = ""  # that the client reached this server under
         self._service = service
         self._dispatcher = dispatcher
@@ -61,6 +62,7 @@ class RpcConnection(asyncio.Protocol):
             self.transport.abort()
             return
         self.association.host = self
+        self.is_local = not self.association.peer
         self._service.connections.add(self)
 
     def data_received(self, data: bytes) -> None:

@@ -113,6 +113,9 @@ class Dispatcher:
         except LiorError as error:  # it decodes, and what it names cannot be: a queue suffix that there is none of
             self.refuse(call, error.code)
             return None
+        except Exception as error:  # a bug: the connection's other requests go on
+            self.failed(operation, call, error)
+            return None
         return operation
 
     def _may_call(self, call: Call) -> bool:
@@ -123,7 +126,7 @@ class Dispatcher:
         return call.security.level >= self.least_level
 
     def _decode(self, operation: Operation, call: Call) -> None:
-        syntax = call.context.syntax
+        syntax = call.syntax
         if call.stub is call.whole_stub:
             call.request = operation.decode(call.stub) if syntax is NDR else operation.decode(call.stub, None, syntax)
             return

@@ -4,8 +4,8 @@ A session makes the calls of the admin API, one a request: a frame as `lior.wire
 the caller's of the RPC association, with his rights, and ends with his association group. An argument `handle` may be
 the context handle of another interface of that group, as {"rpc": hexadecimal}.
 
-A program that hangs keeps its connections, and what it holds. A client that calls LiorAlive once calls it again and again,
-and is taken for gone when it does not.
+A program that hangs keeps its connections, and what it holds. A client that calls LiorAlive once calls it again and
+again, and is taken for gone when it does not.
 """
 
 from typing import Final

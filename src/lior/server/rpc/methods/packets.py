@@ -62,7 +62,7 @@ def sections(message: Message, queue_manager: UUID, most_body: int, subqueue: st
     user_message = _user_message(message, queue_manager)
     user_message.base.time_to_reach_queue = _end_of_time_to_reach_queue(message)
     packet = user_message.encode()
-    trailer = _added_headers(message, subqueue)
+    trailer = added_headers(message, subqueue)
     if most_body >= len(message.body):
         whole = packet + trailer
         return [Section(FULL_PACKET, len(whole), whole)]
@@ -79,7 +79,7 @@ def _end_of_time_to_reach_queue(message: Message) -> int:
     return INFINITE if relative == INFINITE else min(int(message.sent_time) + relative, INFINITE)
 
 
-def _added_headers(message: Message, subqueue: str) -> bytes:
+def added_headers(message: Message, subqueue: str) -> bytes:
     """ExtensionHeader and what it announces."""
     if not (subqueue or message.application_deadletter_queue or message.message_class or message.abort_count
             or message.move_count or message.last_move_time):  # fmt: skip

@@ -18,7 +18,7 @@ from lior.protocols.rpc.call import PENDING
 from lior.protocols.rpc.faults import CANCELLED, UNSPECIFIED
 from lior.server.rpc.methods.answers import OK, Failed, Values, code_only
 from lior.server.rpc.methods.received_buffer import fill, not_received, receive_of, shortage
-from lior.server.rpc.methods.remote_reader import RemoteMessage, RemoteReader
+from lior.server.rpc.methods.remote_reader import RemoteReader
 from lior.server.rpc.methods.tables import (
     NULL_HANDLE,
     QUEUE,
@@ -151,20 +151,20 @@ async def _receive(service: QueueService, call: Call, request: Any, proxy: Remot
     """The message is the client's when its answer leaves, so it is acknowledged just before. What cannot be passed on
     goes back to its queue."""
     receive = receive_of(request.ptb)
-    found: RemoteMessage = await proxy.session.receive(receive.action, receive.request_timeout, cursor)
+    packet, arrived, read = await proxy.session.receive(receive.action, receive.request_timeout, cursor)
     taken = False
     try:
-        message: Message = to_message(found.packet, queue_manager=service.core.properties.identifier)
-        message.arrival_time = float(found.arrive_time)
+        message: Message = to_message(packet, queue_manager=service.core.properties.identifier)
+        message.arrival_time = float(arrived)
         code = shortage(request.ptb, message)
         if code:
             return not_received(request, code)
         fill(request.ptb, message, service.core.clock.wall())
         taken = not call.cancelled
     finally:
-        if receive.action == MQ_ACTION_RECEIVE and found.read is not None:
+        if receive.action == MQ_ACTION_RECEIVE and read is not None:
             # not left half done by a client that goes away in the middle
-            await asyncio.shield(service.start(proxy.session.end(found.read, taken)))
+            await asyncio.shield(service.start(proxy.session.end(read, taken)))
     return (request.ptb, OK)
 
 

@@ -35,9 +35,10 @@ from lior.queues.position import Position
 from lior.queues.transaction import Transaction
 from lior.server.rpc.methods.answers import OK, Done, Values, answer, code_only
 from lior.server.rpc.methods.machine import IP_HANDSHAKE, port_of
-from lior.server.rpc.methods.packets import Section, sections, sequence_of
+from lior.server.rpc.methods.packets import FULL_PACKET, Section, sections, sequence_of
 from lior.server.rpc.methods.qm2qm import ACK, LOOKUPS, PEEK_CURRENT, PEEK_NEXT, RECEIVE, give_back
 from lior.server.rpc.methods.queues import READ_ACCESS, access_of, share_of
+from lior.server.rpc.methods.quick_reads import whole_packet
 from lior.server.rpc.methods.service import QueueService, method, name_of
 from lior.server.rpc.methods.tables import NULL_HANDLE, QUEUE_CONTEXT, Cursors, Owner, uow_of
 from lior.wire.interfaces.remote_read import SectionBuffer
@@ -125,8 +126,7 @@ class Pending:
             if self.transaction is not None:
                 self.position = self.opened.descriptor.live_queue().positions[message.lookup_identifier]
         try:
-            parts = sections(message, self.service.core.properties.identifier, self.request.dw_max_body_size,
-                             self.opened.subqueue)
+            parts = self._sections(message)
         except LiorError:  # a queue takes what no packet has a place for, a response queue that is no name, say
             self.put_back()
             return read_failed(self.request, HRESULTS["MQ_ERROR_UNSUPPORTED_OPERATION"])
@@ -143,6 +143,15 @@ class Pending:
             self.forget()
         arrived = int(message.arrival_time) & 0xFFFFFFFF
         return (arrived, sequence_of(message), len(parts), tuple(map(_buffer, parts)), OK)
+
+    def _sections(self, message: Message) -> list[Section]:
+        most, subqueue = self.request.dw_max_body_size, self.opened.subqueue
+        identifier = self.service.core.properties.identifier
+        if most >= len(message.body):
+            whole = whole_packet(message, identifier, subqueue)
+            if whole:
+                return [Section(FULL_PACKET, len(whole), whole)]
+        return sections(message, identifier, most, subqueue)
 
     def put_back(self) -> None:
         """3.1.5.1, or a message that could not be handed over: it stays in the queue."""

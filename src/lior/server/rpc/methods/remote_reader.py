@@ -7,11 +7,12 @@ error is answered.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import NamedTuple, Protocol
 
 
 class RemoteMessage(NamedTuple):
-    """What RemoteQMStartReceive gave."""
+    """What RemoteQMStartReceive gave; any tuple of these will do."""
 
     packet: bytes  # a UserMessage packet
     arrive_time: int
@@ -23,7 +24,7 @@ class RemoteSession(Protocol):
     MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE where none came. A receive that is cancelled cancels the remote read, and
     gives back a message that has come already."""
 
-    async def receive(self, action: int, timeout_ms: int, cursor: int) -> RemoteMessage:
+    def receive(self, action: int, timeout_ms: int, cursor: int) -> Awaitable[tuple[bytes, int, object | None]]:
         """RemoteQMStartReceive with a request number of its own; RemoteQMCancelReceive if it is cancelled."""
         ...
 
@@ -45,6 +46,6 @@ class RemoteSession(Protocol):
 
 
 class RemoteReader(Protocol):
-    async def open(self, computer: str, queue: int, descriptor: int, context: int) -> RemoteSession:
+    def open(self, computer: str, queue: int, descriptor: int, context: int) -> Awaitable[RemoteSession]:
         """Ask for the port, bind, RemoteQMOpenQueue ([MS-MQQP] 3.2.4.1) within five minutes; at most one attempt."""
         ...
