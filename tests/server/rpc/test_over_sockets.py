@@ -248,7 +248,7 @@ def test_a_queue_format_with_a_suffix_that_there_is_none_of_is_refused_and_the_c
     _, data = raw.association.request(QMCOMM, 2, bytes(stub))
     raw.socket.sendall(data)
     fault = raw._next()
-    assert isinstance(fault, Fault) and fault.status == 0xC00E001E
+    assert isinstance(fault, Fault) and fault.status == 0x000006F7
     assert raw.open(1).result == 0
     raw.close()
 
