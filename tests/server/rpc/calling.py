@@ -32,7 +32,7 @@ from lior.testing.engine import ManualEngine
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.structures import CACCreateRemoteCursor, CACTransferBufferV2, ObjectFormat, Receive, Send
-from lior.wire.ndr import NULL
+from lior.wire.ndr import NDR, NULL
 
 NO_GUID = UUID(int=0)
 NO_OBJECT = ObjectId(NO_GUID, 0)
@@ -99,6 +99,7 @@ class Context:
     def __init__(self, interface: Any) -> None:
         self.interface = interface
         self.ndr64 = False
+        self.syntax = NDR
 
 
 class Ports:
