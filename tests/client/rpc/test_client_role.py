@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +67,10 @@ def test_a_queue_is_opened_with_the_arguments_of_a_first_call(tmp_path: Path) ->
         assert first.lplp_remote_queue_name is NULL and first.dw_desired_access == 2 and first.lp_client_name
         assert first.p_lic_guid == again.p_lic_guid == opening.licence_guid() and first.p_lic_guid.int
         assert server.requests("rpc_ACCloseHandle")[0].ph_queue == HANDLE
+    program = "from lior.client.rpc.opening import licence_guid; print(licence_guid())"
+    environment = os.environ | {"PYTHONPATH": str(Path(lior.__file__).parent.parent)}
+    other = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == str(opening.licence_guid())
 
 
 @pytest.mark.spec("MP-184")
