@@ -320,6 +320,20 @@ def test_methods_that_are_not_registered_are_out_of_reach(iid: str, number: int)
     assert journal.made == 0
 
 
+@pytest.mark.spec("QC-105")
+@pytest.mark.parametrize("number", [0, 3, 4, 5, 7])
+def test_of_idispatch_only_invoke_is_played(number: int) -> None:
+    data = second.Data()
+    data.invoke(7, [(11, -1), (0x2003, [1]), (2, 5)])
+    iid = "00020400-0000-0000-C000-000000000046"
+
+    def body(method: int) -> bytes:
+        return second.message(CLASS, second.secd(CONTEXT_A), second.meth(iid, method, data.octets))
+
+    assert rejected(body(6))[0] == ""
+    assert rejected(body(number))[0] == "parameters"
+
+
 @pytest.mark.spec("QC-063")
 def test_the_interface_decides_how_the_octets_are_read(journal: Journal) -> None:
     data = second.Data()
@@ -744,6 +758,30 @@ def test_the_dispatch_example_is_played_and_nothing_comes_back() -> None:
 
     assert set(run(work)) == {0}
     assert calls == [("Zoë", 3.25, [1, 2, 3]), 4]
+
+
+@pytest.mark.spec("QC-065", "QC-101")
+def test_a_method_with_references_is_not_played_from_its_own_interface() -> None:
+    app = Application("Orders")
+
+    @app.serves(ORDERS, IDesk)
+    class Desk:
+        def ship(self, what: str, weight: float, quantities: list[int]) -> None: ...
+        def priority(self, value: int) -> None: ...
+
+    data = second.Data()
+    data.bstr("x")
+    data.put("d", 1.5)
+    data.array(3, [1])
+
+    async def work(manager: Manager) -> str:
+        call = second.meth("3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f34", 7, data.octets)
+        await send_body(manager, second.message(CLASS, second.secd(CONTEXT_A), call))
+        with pytest.raises(Rejected) as caught:
+            app.prepare((await messages(manager))[0])
+        return caught.value.stage
+
+    assert run(work) == "parameters"
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------

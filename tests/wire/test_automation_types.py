@@ -629,6 +629,10 @@ def test_a_record_in_a_variant_names_its_type_and_repeats_its_size() -> None:
         out.blob("bolt")
 
     assert data[image_at + 8:][4:] == laid_down(build)[4:]
+    for wrong in (0, 2, 0xFFFFFFFF):
+        bad = bytearray(data)
+        struct.pack_into("<I", bad, 32, wrong)
+        refuses(ANY, bytes(bad), LINES)
     for offset in (image_at, image_at + 4, 36):
         bad = bytearray(data)
         struct.pack_into("<I", bad, offset, size + 4)
