@@ -131,7 +131,7 @@ def test_each_call_sees_its_own_context_and_none_is_left_behind() -> None:
 
     @app.serves(ORDERS, IOrderSink)
     class Orders:
-        def place_order(self, order_id: int, customer: str | None, amount: float) -> None:
+        async def place_order(self, order_id: int, customer: str | None, amount: float) -> None:
             seen.append(current_call().security_data)
             if order_id == 2:
                 raise ValueError
@@ -140,7 +140,9 @@ def test_each_call_sees_its_own_context_and_none_is_left_behind() -> None:
 
     async def work(manager: Manager) -> None:
         await send_body(manager, C)
-        await played(manager, app)
+        player = aio.Player(manager, app, queue=QUEUE)
+        await player.play_waiting()  # in this task, whose context the methods share
+        assert player.figures.calls_failed == 1
         with pytest.raises(LookupError):
             current_call()
 
@@ -824,6 +826,19 @@ def test_an_answer_is_a_recorded_call_of_its_own() -> None:
 
 
 # ---- what is told ---------------------------------------------------------------------------------------------------
+
+
+def test_a_hook_that_raises_does_not_stop_the_player(journal: Journal) -> None:
+    def hook(event: Any) -> None:
+        raise KeyError(event.kind)
+
+    async def work(manager: Manager) -> Any:
+        await record(manager, 1)
+        await record(manager, 2)
+        player = await played(manager, application(journal), queue=QUEUE, on_event=hook)
+        return player.figures.messages_played, player.figures.last_error
+
+    assert run(work) == (2, "KeyError: 'played'")
 
 
 def test_each_call_is_one_line_of_json_and_figures_are_metrics(
