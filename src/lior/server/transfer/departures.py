@@ -114,6 +114,7 @@ class Departures:
         """[MS-MQQB] 3.1.5.5: express messages leave with AckSequenceNumber, recoverable ones when they are on the
         other disk, transactional ones with their order acknowledgement."""
         change = Change()
+        change.lazy = True  # after a crash what was not removed is sent again, and known there
         gone: list[Position] = []
         for position in express:
             if position is None:
