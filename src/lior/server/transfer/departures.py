@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lior.transfer")
 
+_LOCKED: Final = State.LOCKED
 MOST_UNORDERED: Final = 64 << 20  # bytes of one queue
 
 
@@ -122,12 +123,12 @@ class Departures:
             message = position.message
             if message.transaction is not None and self.in_stream(position):
                 self.in_flight.discard(position.lookup_id)
-            elif not message.delivery_guarantee and is_held(position):
+            elif not message.delivery_guarantee and (position.state is _LOCKED or is_held(position)):
                 gone.append(position)
         for position in recoverable:
             if position is None or (position.message.transaction is not None and self.in_stream(position)):
                 continue
-            if is_held(position):
+            if position.state is _LOCKED or is_held(position):
                 gone.append(position)
         self._hub.manager.batches.transferred(change, gone)
         if change.operations or change.has_steps:
