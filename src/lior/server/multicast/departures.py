@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from contextlib import suppress
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("lior.multicast")
 
 AHEAD: Final = 64  # packets that are made before their time comes
-FIRST_PORT: Final = 0xC000  # of the sources' own
+LINGER: Final = 2.0  # seconds in which receivers may still ask for repairs when the server stops
 
 
 class Departure:
@@ -37,13 +38,15 @@ class Departure:
         self._hub = hub
         self._group = IPv4Address(queue.destination.address)
         self._port = queue.destination.port
-        port = FIRST_PORT | queue.queue_id & 0x3FFF
+        self._own_port = hub.next_port()
         now = hub.loop.time()
         self._source = Source(
-            hub.settings.pgm, hub.gsi, port, self._group, self._port, hub.wire.address, first, now)
+            hub.settings.pgm, hub.gsi, self._own_port, self._group, self._port, hub.wire.address_towards(self._group),
+            first, now)
         self._alarm = Alarm(hub.loop, self._pump)
         self._under_way: deque[tuple[int, Position]] = deque()  # each with its last packet
         self._idle_since = now
+        self._stopping = False
         with suppress(LiorError):
             queue.change_state(OutgoingState.CONNECTED)
 
@@ -57,7 +60,7 @@ class Departure:
 
     @property
     def _tsi(self) -> tuple[bytes, int]:
-        return self._hub.gsi, FIRST_PORT | self.queue.queue_id & 0x3FFF
+        return self._hub.gsi, self._own_port
 
     def _pump(self) -> None:
         now = self._hub.loop.time()
@@ -67,7 +70,7 @@ class Departure:
         self._settle()
         if self._under_way or self.queue.available.first() is not None:
             self._idle_since = now
-        elif now - self._idle_since >= self._hub.settings.session_cleanup:
+        elif not self._stopping and now - self._idle_since >= self._hub.settings.session_cleanup:
             self._end(now)
             return
         self._fill()
@@ -84,7 +87,7 @@ class Departure:
         self._hub.ended(self)
 
     def _fill(self) -> None:
-        while self.queue.may_transmit and self._source.backlog < AHEAD:
+        while not self._stopping and self._hub.may_work and self.queue.may_transmit and self._source.backlog < AHEAD:
             position = self._hub.manager.outgoing_streams.lock_next(self.queue, self)
             if position is None:
                 return
@@ -131,11 +134,21 @@ class Departure:
         self._hub.manager.removal.stage(change, position, MessageClass.NACK_BAD_DST_Q)
         self._hub.manager.core.submit(change)
 
-    def stop(self) -> None:
-        """What is not on the network stays in the queue."""
+    async def stop(self) -> None:
+        """What is not on the network stays in the queue. What is can be repaired for a moment, unless a message is
+        half sent: then the session is cut off (SR-028)."""
+        loop = self._hub.loop
+        self._stopping = True
+        if self._source.backlog:
+            self._source.cancel()
+        else:
+            self._source.finish(loop.time())
+            self._alarm.at(loop.time())
+            end = loop.time() + 2 * LINGER
+            while (now := loop.time()) < min(end, self._source.settled_at(LINGER)):
+                await asyncio.sleep(min(0.05, end - now))
         self._alarm.stop()
-        self._source.cancel()
-        for effect in self._source.take(self._hub.loop.time()):
+        for effect in self._source.take(loop.time()):
             self._hub.wire.send(effect.octets, self._group)
         self._hub.manager.outgoing_streams.release(self, [position for _, position in self._under_way])
         self._under_way.clear()
