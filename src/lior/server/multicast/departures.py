@@ -17,6 +17,7 @@ from lior.queues.change import Change
 from lior.queues.outgoing import OutgoingQueue, OutgoingState
 from lior.queues.position import Position, State
 from lior.server.multicast.timers import Alarm
+from lior.server.srmp.signatures import signature_text
 from lior.wire.mime import format_entity
 from lior.wire.pgm import Packet, after
 from lior.wire.srmp_message import Receipts, to_envelope
@@ -108,7 +109,8 @@ class Departure:
         assert message.identifier is not None
         address = f"{self._group}:{self._port}"
         envelope = to_envelope(message, f"MSMQ:MULTICAST={address}", Receipts())
-        kind, pieces = format_entity(write_envelope(envelope), message.body, message.extension,
+        octets = write_envelope(envelope, signature=signature_text(message))
+        kind, pieces = format_entity(octets, message.body, message.extension,
                                      str(message.source_queue_manager), message.identifier.uniquifier % 100_000)
         entity = b"".join(pieces)
         head = (f"POST {address} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {kind}\r\n"
