@@ -312,6 +312,11 @@ def test_messages_move_into_a_subqueue_and_back(server: RpcDaemon, queue_name: s
         first = next(iter(looked_at)).lookup_identifier
     assert reader.read(PEEK_CURRENT)["pSequenceId"] == first & (1 << 56) - 1
     assert label_in(reader.read(LOOKUP_PEEK, lookup=first), 0)
+    thief = NewReader(server, queue_name, wide, user="bob")
+    stolen = thief.connection.call("R_MoveMessage", phContextFrom=thief.handle, ullContextTo=there["pMoveContext"],
+                                   LookupId=first)  # fmt: skip
+    assert stolen["result"] & 0x80000000 and server.count(queue_name) == 2
+    thief.close()
     moved = call("R_MoveMessage", phContextFrom=reader.handle, ullContextTo=there["pMoveContext"], LookupId=first)
     assert moved["result"] == 0 and server.bodies(queue_name) == [b"1"]
     again = call("R_MoveMessage", phContextFrom=reader.handle, ullContextTo=there["pMoveContext"], LookupId=first)

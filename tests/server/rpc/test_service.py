@@ -21,6 +21,7 @@ from lior.server.rpc.service import RpcService
 from lior.server.rpc.settings import RpcSection
 from lior.wire import rpc_pdu as pdu
 from lior.wire.rpc_pdu import NDR, Syntax
+from tests.server.admin.test_http import STRANGER, as_stranger
 from tests.server.rpc.serving import (
     ADD,
     BACKWARDS,
@@ -68,6 +69,23 @@ def test_the_kernel_says_who_calls_on_the_unix_socket(tmp_path: Path) -> None:
         assert bytes((await client.call(WHO)).text).decode().split() == [str(unix_user_sid(os.geteuid())), "1", "0"]
 
     in_server(tmp_path, body)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can connect as somebody else")
+def test_another_local_user_is_somebody_else_and_joins_no_group_of_mine(shared_directory: Path) -> None:
+    async def body(server: Server) -> None:
+        mine = await Client.connect(server.socket)
+        handle = (await mine.call(OPEN, 7)).handle
+        with as_stranger():
+            theirs = await Client.connect(server.socket)
+            with pytest.raises(Refused):
+                await Client.connect(server.socket, group_id=mine.association.group_id)
+        assert bytes((await theirs.call(WHO)).text).decode().split()[0] == str(unix_user_sid(STRANGER))
+        assert await status_of(theirs, USE, handle) == 0x1C00001A
+        joined = await Client.connect(server.socket, group_id=mine.association.group_id)
+        assert (await joined.call(USE, handle)).result == 7
+
+    in_server(shared_directory, body)
 
 
 @pytest.mark.spec("MP-009")
