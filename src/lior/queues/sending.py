@@ -378,6 +378,8 @@ class Sending:
         position.step(_PUBLISH)
         if position.expires:
             self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
+            if not position.stored:
+                self._core.wake()  # no commit comes after which the engine would look when it expires
         if self._core.fates is not None:
             self._core.fates.arrived(position)
         self.make_available(position)

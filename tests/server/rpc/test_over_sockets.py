@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import pytest
 
-from lior.message import ObjectId
+from lior.message import MessageClass, ObjectId
 from lior.protocols.rpc.call import Send
 from lior.protocols.rpc.client_association import Answer, ClientAssociation, Fault
 from lior.testing.serving import Serving
@@ -160,6 +160,20 @@ def test_a_transaction_over_the_wire(server: Serving) -> None:
     found = [raw.call(QMCOMM2, 2, h_qm_context=reader.pdw_qm_context, ptb=wanted()) for _ in range(3)]
     assert [body_of(each) for each in found] == [b"0", b"1", b"2"]
     assert [(each.ptb.pb_first_in_xact, each.ptb.pb_last_in_xact) for each in found] == [(1, 0), (0, 0), (0, 1)]
+    raw.close()
+
+
+@pytest.mark.parametrize("delivery", [0, 1], ids=["express", "recoverable"])
+@pytest.mark.spec("MP-055")
+def test_a_message_expires_though_nothing_else_happens(server: Serving, queue: Any, delivery: int) -> None:
+    queue.create_queue(r".\private$\told")
+    raw = Raw(socket_of(server))
+    raw.send(raw.open(2).ph_queue, b"gone", p_delivery=delivery, ul_relative_time_to_live=1, p_acknowledge=8,
+             admin=r"DIRECT=OS:.\private$\told")  # fmt: skip
+    with queue.open_queue(r".\private$\told") as told:
+        assert told.receive(timeout=30).message_class == MessageClass.NACK_RECEIVE_TIMEOUT
+    assert bodies(queue) == []
+    queue.delete_queue(r".\private$\told")
     raw.close()
 
 
