@@ -255,9 +255,8 @@ class ServerAssociation(ServerCalls):
             return self._nak(call_id, NAK_LOCAL_LIMIT, "too many presentation contexts")
         answer = None
         if authentication:
-            multiplexing = bool(self._contexts.features & 1)
             try:
-                answer = self._security.further(authentication, flags, now, multiplexing)
+                answer = self._security.further(authentication, flags, now)
             except faults.RpcFault as fault:
                 return [Send(self._fault_pdu(call_id, 0, fault.status, WHOLE | DID_NOT_EXECUTE))]
         assert self.group is not None
