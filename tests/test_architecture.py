@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "server": (*BELOW_CLIENT, "queues", "store", "server"),
     "client": (*BELOW_CLIENT, "client"),
     "embedded": (*BELOW_CLIENT, "queues", "store", "server", "client", "embedded"),  # composition root
-    "cli": (*FACES, "cli"),
+    "cli": (*FACES, "components", "cli"),
     "console": (*FACES, "console"),
     "components": (*FACES, "wire", "components"),
     "spark": (*FACES, "spark"),

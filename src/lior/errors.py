@@ -170,6 +170,13 @@ HRESULTS: Final[dict[str, int]] = {
     "LIOR_ERROR_CONFIGURATION": 0xE00E0007,
     "LIOR_ERROR_MESSAGE_TOO_LARGE": 0xE00E0008,
     "LIOR_ERROR_FORMATTER": 0xE00E0009,
+    "LIOR_ERROR_NO_SUBSCRIPTION": 0xE00E000A,
+    "LIOR_ERROR_CLAIM_FENCED": 0xE00E000B,
+    "LIOR_ERROR_CLAIM_BUSY": 0xE00E000C,
+    "LIOR_ERROR_CLAIMED": 0xE00E000D,
+    "LIOR_ERROR_NOT_QUEUEABLE": 0xE00E0020,
+    "LIOR_ERROR_NOT_PERSISTABLE": 0xE00E0021,
+    "LIOR_ERROR_CALL_REFUSED": 0xE00E0022,
 }
 NAMES: Final[dict[int, str]] = {code: name for name, code in HRESULTS.items()}
 
@@ -405,5 +412,33 @@ class MessageTooLarge(LiorError, symbol="LIOR_ERROR_MESSAGE_TOO_LARGE"):
     """The message is over the 4 MiB that a packet can carry."""
 
 
+class NoSubscription(LiorError, symbol="LIOR_ERROR_NO_SUBSCRIPTION"):
+    """There is no subscription of that name."""
+
+
+class ClaimFenced(LiorError, symbol="LIOR_ERROR_CLAIM_FENCED"):
+    """Another reader has the subscription now."""
+
+
+class ClaimBusy(LiorError, symbol="LIOR_ERROR_CLAIM_BUSY"):
+    """Another call on the subscription is under way."""
+
+
+class MessagesClaimed(LiorError, symbol="LIOR_ERROR_CLAIMED"):
+    """Messages are claimed by a subscription and stay until it releases or abandons them."""
+
+
 class FormatterError(LiorError, symbol="LIOR_ERROR_FORMATTER"):
     """A body does not fit its formatter, or a value has no body form."""
+
+
+class NotQueueable(LiorError, symbol="LIOR_ERROR_NOT_QUEUEABLE"):
+    """An interface or a call that cannot be recorded: it has results, or types that no message carries."""
+
+
+class NotPersistable(LiorError, symbol="LIOR_ERROR_NOT_PERSISTABLE"):
+    """An object that has no by-value form; only those can be recorded."""
+
+
+class CallRefused(LiorError, symbol="LIOR_ERROR_CALL_REFUSED"):
+    """A recorded message that is not played: nobody serves what it names, or its caller may not."""

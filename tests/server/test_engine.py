@@ -251,7 +251,7 @@ async def test_a_producer_that_outruns_the_disk_waits_in_line_and_keeps_its_orde
         sends = [asyncio.create_task(run.qm.send(QUEUE, b"%d" % n)) for n in range(count)]
         await run.store.reached()
         await turns()
-        accepted = run.engine._with_writer + len(run.core.pending)
+        accepted = run.engine._with_writer + run.core.pending_count
         assert accepted < MOST_CHANGES + 64
         assert run.engine.crowded
         late = asyncio.create_task(run.qm.send(QUEUE, b"%d" % count))

@@ -231,6 +231,12 @@ ERROR_TEXTS: Final[dict[str, tuple[str, str]]] = {
                                      "Split it, or send a reference to the data."),
     "LIOR_ERROR_FORMATTER": ("The body does not fit its formatter, or the value has no body form.",
                              "Read it with the bytes formatter; see docs/formatters.md."),
+    "LIOR_ERROR_NOT_QUEUEABLE": ("An interface or a call cannot be recorded: it has results, or other types.",
+                                 "See the table of types in docs/components.md."),
+    "LIOR_ERROR_NOT_PERSISTABLE": ("An object has no by-value form, and only those travel in a recorded call.",
+                                   "Mark its class with value_class, or pass its data."),
+    "LIOR_ERROR_CALL_REFUSED": ("A recorded message names what nobody serves, or its caller has no role for it.",
+                                "Look at it with: lior component dump; then lior component retry."),
 }
 
 CLASS_TEXTS: Final[dict[str, tuple[str, str]]] = {

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from lior.cli import (
+    component,
     deadletter,
     explain,
     messages,
@@ -19,6 +20,7 @@ from lior.cli import (
     security_files,
     serve,
     storage,
+    subscription,
     top,
     trace,
     trigger,
@@ -92,7 +94,8 @@ for command in (
     receiving.journal, deadletter.dead_letter, operation.outgoing, operation.transaction, operation.security,
     operation.stats, top.top, trace.trace, operation.set_, storage.doctor, storage.backup, storage.restore,
     operation.compact,
-    security_files.certificate, security_files.key, user.user, trigger.trigger, explain.name, explain.error,
+    security_files.certificate, security_files.key, user.user, trigger.trigger, component.component,
+    subscription.subscription, explain.name, explain.error,
     explain.completion,
 ):  # fmt: skip
     cli.add_command(command)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from lior.client.backend import QueueInfo, info_of
+from lior.client.backend import QueueInfo, info_of, sent_alone
 from lior.client.session_calls import SessionChannel
 from lior.errors import InvalidHandle, OperationCancelled, ServiceNotAvailable, TransactionSequence
 from lior.message import Message, ObjectId
@@ -142,6 +142,9 @@ class RemoteBackend:
         arguments = {"handle": handle.number, "message": message, "transaction": self._transaction(transaction)}
         return handle.live().call("send", arguments, _identifier)
 
+    def send_alone(self, handle: Held, message: Message) -> Awaitable[ObjectId]:
+        return sent_alone(self, handle, message)
+
     def receive(
         self, handle: Held, timeout_ms: int, cursor: Held | None = None, transaction: UUID | None = None
     ) -> Awaitable[Message]:
@@ -259,6 +262,15 @@ class RemoteBackend:
 
     async def resume(self, name: str) -> None:
         await self._call("resume", name=name)
+
+    # Claims
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._call("subscriptions")
+        return found
+
+    async def abandon_subscription(self, name: str) -> None:
+        await self._call("abandon_subscription", name=name)
 
     # The queue manager
 

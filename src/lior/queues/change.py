@@ -4,6 +4,8 @@ The order is fixed: commit, then visible, then wake readers, then answer. Everyt
 step added with `then`; what undoes the change in memory when the commit fails is added with `otherwise`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -81,6 +83,15 @@ class Change:
         reply = self._reply
         if reply is not None and not reply.cancelled():
             reply.set_result(self._value)
+
+    @property
+    def count(self) -> int:
+        """How many changes it is made of: `parts`."""
+        return 1
+
+    def parts(self) -> list[Change]:
+        """What it consists of, each to be committed or to fail by itself."""
+        return [self]
 
     def lost(self, error: LiorError) -> None:
         """A step after the commit raised: no answer would come any more."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class State(Enum):
     STAGED = "staged"  # in a change that is not committed yet: nobody sees it
     AVAILABLE = "available"
+    CLAIMED = "claimed"  # by a subscription: out of sight, over restarts too
     LOCKED = "locked"  # by a transaction, a two-phase read or a removal under way
     PURGE_PENDING = "purge pending"  # purged while locked
     DELETED = "deleted"
@@ -27,6 +28,7 @@ class Step(Enum):
     """What happens to a position."""
 
     PUBLISH = "publish"  # its change committed
+    CLAIM = "claim"
     LOCK = "lock"
     RELEASE = "release"  # abort, or the end of a two-phase read that keeps the message
     PURGE = "purge"  # while locked
@@ -35,11 +37,14 @@ class Step(Enum):
     __hash__ = object.__hash__
 
 
-# (state, step) -> state; what is absent is an error. Claims of subscriptions add their rows here.
+# (state, step) -> state; what is absent is an error.
 TRANSITIONS: Final[dict[tuple[State, Step], State]] = {
     (State.STAGED, Step.PUBLISH): State.AVAILABLE,
     (State.STAGED, Step.DELETE): State.DELETED,
     (State.AVAILABLE, Step.LOCK): State.LOCKED,
+    (State.AVAILABLE, Step.CLAIM): State.CLAIMED,
+    (State.CLAIMED, Step.RELEASE): State.AVAILABLE,
+    (State.CLAIMED, Step.DELETE): State.DELETED,
     (State.LOCKED, Step.RELEASE): State.AVAILABLE,
     (State.LOCKED, Step.PURGE): State.PURGE_PENDING,
     (State.LOCKED, Step.DELETE): State.DELETED,
@@ -83,6 +88,7 @@ class Position:
         move_count: int = 0,
         last_move_time: float = 0.0,
         state: State = State.STAGED,
+        size: int = 0,
     ) -> None:
         self.queue = queue
         self.lookup_id = lookup_id
@@ -91,7 +97,7 @@ class Position:
         self.state = state
         self.stored = stored  # the store has it, or will when its change commits
         self.expires = expires
-        self.size = message.size
+        self.size = size or message.size
         self.abort_count = abort_count
         self.move_count = move_count
         self.last_move_time = last_move_time

@@ -25,14 +25,16 @@ from lior.server.rpc.methods import (
     remote_read,
     transactions,
 )
+from lior.server.rpc.methods.quick_reads import usual_reads
 from lior.server.rpc.methods.service import QueueService, bound
 from lior.server.rpc.methods.settings import MethodSettings
 from lior.testing.clock import FakeClock
 from lior.testing.engine import ManualEngine
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
+from lior.wire.interfaces.remote_read import REMOTE_READ
 from lior.wire.interfaces.structures import CACCreateRemoteCursor, CACTransferBufferV2, ObjectFormat, Receive, Send
-from lior.wire.ndr import NULL
+from lior.wire.ndr import NDR, NULL
 
 NO_GUID = UUID(int=0)
 NO_OBJECT = ObjectId(NO_GUID, 0)
@@ -72,7 +74,7 @@ class Association:
 
     def __init__(self, group: Group, peer: str, usual: Any) -> None:
         self.group = group
-        self.usual = usual  # qmcomm2 as it is registered
+        self.usual = usual  # interfaces as they are registered
         self.peer = peer
         self.host = self
         self.calls: dict[int, Any] = {}
@@ -82,8 +84,8 @@ class Association:
         if self.calls.pop(call.call_id, None) is not call:
             return
         method = call.interface.methods[call.opnum]
-        stub = self.usual.methods[call.opnum].response.encode(values, call.request) if call.interface is QMCOMM2 \
-            else method.response.encode(values, call.request)
+        registered = self.usual.get(call.interface.name, call.interface)
+        stub = registered.methods[call.opnum].response.encode(values, call.request)
         answered = self.answers[call.call_id]
         answered.values = method.response.decode(stub, call.request)
         answered.told()
@@ -98,7 +100,9 @@ class Association:
 class Context:
     def __init__(self, interface: Any) -> None:
         self.interface = interface
+        self.syntax = NDR
         self.ndr64 = False
+        self.syntax = NDR
 
 
 class Ports:
@@ -162,7 +166,7 @@ class Server:
         random = Random(seed)
         self.service = QueueService(self.engine, Ports(), settings=settings, random=random.getrandbits,  # type: ignore[arg-type]
                                     later=self.timers, **options)  # fmt: skip
-        self.usual = messages.usual_sends(QMCOMM2)
+        self.usual = {"qmcomm2": messages.usual_sends(QMCOMM2), "RemoteRead": usual_reads(REMOTE_READ)}
         token = Random(seed + 1)
         self.groups = Groups(lambda: token.randbytes(16))
         self.handlers: dict[str, Mapping[int, Any]] = {
@@ -211,8 +215,8 @@ class Client:
         assert not fields, f"{method.name} has no {fields}"
         Client._last += 1
         call: Any = Call(self.association, Context(interface), Security(self.caller), Client._last, opnum, b"")  # type: ignore[arg-type]
-        decode = self.server.usual.methods[opnum].request.decode if interface is QMCOMM2 else method.request.decode
-        call.request = decode(method.request.encode(given))
+        registered = self.server.usual.get(interface.name, interface)
+        call.request = registered.methods[opnum].request.decode(method.request.encode(given))
         answered = self.association.answers[call.call_id] = Answered()
         self.association.calls[call.call_id] = call
         answered.call = call  # type: ignore[attr-defined]

@@ -135,7 +135,6 @@ def changed(random: Random, stub: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("who", ["administrator", "user", "anonymous"])
-@pytest.mark.spec("MP-015")
 def test_any_request_that_decodes_is_answered(seed: int, who: str, caplog: pytest.LogCaptureFixture) -> None:
     random, server, client = Random(seed), *arranged()
     caller = {"administrator": client.caller, "user": user(3), "anonymous": ANONYMOUS_CALLER}[who]

@@ -98,7 +98,7 @@ def test_what_is_sent_is_what_is_received(server: Server) -> None:
     assert ptb.pp_title == "there and back\0"
 
 
-@pytest.mark.spec("MP-164", "MP-038")
+@pytest.mark.spec("MP-164")
 def test_what_is_null_stays_null(server: Server) -> None:
     put(server, b"x", label="label")
     client, context = reader(server)
@@ -586,7 +586,7 @@ def test_contexts_have_no_pattern(server: Server) -> None:
     assert not set(found) & {each.handle for each in server.manager.opening.descriptors.values()}
 
 
-@pytest.mark.spec("MP-038", "MP-163")
+@pytest.mark.spec("MP-163")
 def test_a_size_without_a_body_buffer_is_refused(server: Server) -> None:
     put(server, b"1")
     client, context = reader(server)

@@ -59,7 +59,7 @@ def send(client: Client, handle: bytes, body: bytes, uow: UUID) -> Any:
 # Internal transactions
 
 
-@pytest.mark.spec("MP-122", "MP-079", "MP-030", "MP-066")
+@pytest.mark.spec("MP-122", "MP-079", "MP-066")
 def test_each_unit_of_work_is_enlisted_once(server: Server) -> None:
     client = server.client()
     uow, first = enlist(client)
@@ -210,7 +210,7 @@ def test_a_client_that_goes_away_while_it_waits_in_line_leaves_no_transaction(se
 # Units of work that are somebody else's, or nobody's
 
 
-@pytest.mark.spec("MP-159", "MP-170", "MP-193")
+@pytest.mark.spec("MP-159", "MP-170")
 def test_a_unit_of_work_has_to_be_enlisted(server: Server) -> None:
     client = server.client()
     uow = uuid4()

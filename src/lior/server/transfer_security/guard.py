@@ -113,9 +113,13 @@ class Guard:
         """May this message enter this queue, and as whose? `now` is monotonic. Without a queue here the message is on
         its way to another queue manager, whose business all this is."""
         if message.security is None and queue is not None and message.multi_queue is None \
-                and self._open.get(queue.queue_id) is queue.main.properties:
+                and self.is_open(queue):
             return PLAIN
         return self._check(message, queue, now)
+
+    def is_open(self, queue: Queue) -> bool:
+        """Whether `check` passes any message without signature that is for this queue, and is known to."""
+        return self._open.get(queue.queue_id) is queue.main.properties
 
     def _check(self, message: UserMessage, queue: Queue | None, now: float) -> Checked:
         security = message.security

@@ -39,7 +39,7 @@ from lior.server.rpc.methods.packets import FULL_PACKET, Section, sections, sequ
 from lior.server.rpc.methods.qm2qm import ACK, LOOKUPS, PEEK_CURRENT, PEEK_NEXT, RECEIVE, give_back
 from lior.server.rpc.methods.queues import READ_ACCESS, access_of, share_of
 from lior.server.rpc.methods.quick_reads import whole_packet
-from lior.server.rpc.methods.service import QueueService, Timer, method, name_of
+from lior.server.rpc.methods.service import QueueService, method, name_of
 from lior.server.rpc.methods.tables import NULL_HANDLE, QUEUE_CONTEXT, Cursors, Owner, uow_of
 from lior.wire.interfaces.remote_read import SectionBuffer
 
@@ -72,8 +72,7 @@ class Pending:
     """PendingRequestEntry (3.1.1.2): a read that waits, or a message that was handed out. It is the tag of its wait and
     the reply of the queue manager."""
 
-    __slots__ = ("call", "cursor", "opened", "place", "position", "read", "request", "service", "timer",
-                 "transaction")  # fmt: skip
+    __slots__ = ("call", "cursor", "opened", "place", "position", "read", "request", "service", "transaction")
 
     def __init__(self, service: QueueService, call: Call, request: Any, opened: Opened, cursor: Cursor | None,
                  transaction: Transaction | None) -> None:
@@ -86,7 +85,6 @@ class Pending:
         self.place = None if cursor is None else (cursor.key, cursor.state)
         self.read: TwoPhaseRead | None = None
         self.position: Position | None = None  # of a message that was handed out
-        self.timer: Timer | None = None
 
     @property
     def number(self) -> int:
@@ -97,9 +95,7 @@ class Pending:
         self.call.on_cancel = self.cancel
 
     def forget(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        self.service.handed_out.discard(self)
         if self.opened.pending.get(self.number) is self:
             del self.opened.pending[self.number]
 
@@ -142,7 +138,7 @@ class Pending:
             return read_failed(self.request, HRESULTS["MQ_ERROR_OPERATION_CANCELLED"])
         if self.position is not None:
             self.opened.pending[self.number] = self
-            self.timer = self.service.later(self.service.settings.end_timeout, self.put_back)
+            self.service.handed_out.add(self)
         else:
             self.forget()
         arrived = int(message.arrival_time) & 0xFFFFFFFF

@@ -108,7 +108,7 @@ class QueueService:
         self.compact = compact
         self.resend = resend or _nothing_to_resend
         self.numbers = Numbers(random)
-        self.later = later or _later
+        self.handed_out = HandedOut(self, later or _later)
         self.opened: dict[int, OpenQueue | RemoteProxy] = {}  # by pdwQMContext: one name space (MP-081)
         self.remote_opened: dict[int, OpenRemote] = {}  # by phQueue of R_QMOpenRemoteQueue
         self.units_of_work: dict[UUID, UnitOfWork] = {}
@@ -256,6 +256,7 @@ class QueueService:
 
     async def close(self) -> None:
         """The server stops: nothing is asked of other computers any more."""
+        self.handed_out.stop()
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -267,6 +268,48 @@ def _later(seconds: float, call: Callable[[], None]) -> Timer:
 
 def _nothing_to_resend(queue: OutgoingQueue) -> None:
     """Without a transfer nothing was sent."""
+
+
+class Returnable(Protocol):
+    def put_back(self) -> None: ...
+
+
+class HandedOut:
+    """Messages that wait for their readers' word, in the order in which their time ends ([MS-MQRR] 3.1.2.2): one timer
+    for all of them."""
+
+    def __init__(self, service: QueueService, later: Callable[[float, Callable[[], None]], Timer]) -> None:
+        self._service = service
+        self._later = later
+        self._ends: dict[Returnable, float] = {}
+        self._timer: Timer | None = None
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, entry: Returnable) -> None:
+        timeout = self._service.settings.end_timeout
+        self._ends[entry] = self._service.core.clock.monotonic() + timeout
+        if self._timer is None:
+            self._timer = self._later(timeout, self._look)
+
+    def discard(self, entry: Returnable) -> None:
+        self._ends.pop(entry, None)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        """3.1.5.1: whoever has not said that it has its message is not waited for any longer."""
+        self._timer = None
+        now = self._service.core.clock.monotonic()
+        for entry, end in list(self._ends.items()):
+            if end > now:
+                self._timer = self._later(end - now, self._look)
+                break
+            del self._ends[entry]
+            entry.put_back()
 
 
 def name_of(queue_format: QueueFormat | None) -> SingleName:
