@@ -55,6 +55,7 @@ class AssociationSettings:
     max_security_contexts: int = 8
     bind_timeout: float = 15.0  # from the connection to the end of the authentication
     fragment_timeout: float = 60.0  # for the rest of a PDU, or of a request
+    open_timeout: float = 0.0  # without a word from who has not said who he is; 0: as long as he likes
 
 
 class Budget:

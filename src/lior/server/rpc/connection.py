@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("lior.rpc")
 
 WRITE_HIGH: Final = 1 << 20  # bytes that the client may lag behind before nothing more is read from it
+CLOSING: Final = 5.0  # seconds for the last bytes of a connection that ends
 KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 
 
@@ -210,3 +211,4 @@ class RpcConnection(asyncio.Protocol):
         if self.transport is not None and not self.transport.is_closing():
             self._flush()
             self.transport.close()
+            self._loop.call_later(CLOSING, self.transport.abort)  # who does not read does not keep it open

@@ -38,6 +38,7 @@ MAX_STEPS: Final = 64
 SWEEP: Final = 1.0  # seconds between looks at who takes too long
 STOPPING: Final = 5.0
 OPEN_STUB: Final = 1 << 16
+OPEN_TIMEOUT: Final = 60.0
 
 
 class RpcService:
@@ -69,6 +70,7 @@ class RpcService:
             max_stub=settings.max_stub,
             # what nobody may call anyway is not worth more memory than the few methods that are open need
             max_open_stub=OPEN_STUB if settings.anonymous == "refuse" else settings.max_stub,
+            open_timeout=OPEN_TIMEOUT if settings.anonymous == "refuse" else 0.0,
             max_calls=settings.max_calls,
             bind_timeout=settings.bind_timeout,
             fragment_timeout=settings.fragment_timeout,
