@@ -366,7 +366,8 @@ def test_receives_that_cannot_be_take_nothing(peer: ImpacketPeer, queue: Queue, 
         assert peer.receive(reader, action).code & FAILED
     for values in ({"uow": os.urandom(16)}, {"cursor": 12345}, {"cursor": 0xB}):
         assert peer.receive(reader, **values).code & FAILED
-    for kind, arm in ((0, (0, {})), (2, (2, {}))):
+    arms: dict[int, tuple[int, dict[str, int]]] = {0: (0, {}), 2: (2, {})}
+    for kind, arm in arms.items():
         found = peer.call("rpc_ACReceiveMessageEx", hQMContext=reader.context, ptb={"old": {"uTransferType": kind,
                                                                                             "arm": arm}})
         assert found.code & FAILED

@@ -336,3 +336,19 @@ def test_samba_signs_in() -> None:
         assert base64.b64decode(key) == server.messages.exported_session_key
     finally:
         helper.close()
+
+
+@pytest.mark.skipif(shutil.which("ntlm_auth") is None, reason="Samba's ntlm_auth (Debian: winbind) is not installed")
+def test_samba_negotiates() -> None:
+    helper = Helper("gss-spnego-client")
+    try:
+        server = SpnegoAcceptor({NTLMSSP: lambda: acceptor(wall=time.time())})
+        _, _, token = helper.ask("YR").partition(" ")
+        done, said = False, ""
+        while not done:
+            answer, done = server.accept(base64.b64decode(token), 2, 0.0)
+            said, _, token = helper.ask(f"TT {base64.b64encode(answer).decode()}").partition(" ")
+        assert said == "AF"
+        assert server.caller is ALICE
+    finally:
+        helper.close()

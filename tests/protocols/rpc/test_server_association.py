@@ -528,6 +528,15 @@ def test_a_busy_connection_is_not_taken_for_a_slow_one() -> None:
     assert server.deadline == 30.0
 
 
+def test_who_has_not_said_who_he_is_does_not_stay_for_nothing() -> None:
+    for caller, timeout, leaves in ((ANONYMOUS_CALLER, 60, True), (ANONYMOUS_CALLER, 0, False), (ALICE, 60, False)):
+        server = Peers(open_timeout=timeout).server(caller=caller)
+        server.receive(bind(first()), 0.0)
+        server.receive(request(3, b"x"), 50.0)
+        assert server.timeout(109.0) == []
+        assert bool(server.timeout(110.0)) == leaves
+
+
 # Memory
 
 

@@ -102,6 +102,7 @@ class Context:
         self.interface = interface
         self.syntax = NDR
         self.ndr64 = False
+        self.syntax = NDR
 
 
 class Ports:

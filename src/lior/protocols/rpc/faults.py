@@ -19,6 +19,7 @@ OPERATION_RANGE: Final = 0x1C010002  # nca_s_op_rng_error
 UNKNOWN_INTERFACE: Final = 0x1C010003  # nca_s_unk_if
 NCA_PROTOCOL_ERROR: Final = 0x1C01000B  # nca_s_proto_error (3.3.3.5.7)
 TOO_BUSY: Final = 0x1C010014  # nca_s_server_too_busy
+SERVICE_NOT_AVAILABLE: Final = 0xC00E000B  # MQ_ERROR_SERVICE_NOT_AVAILABLE: the queue manager stops
 UNSUPPORTED_AUTHENTICATION: Final = 0x1C00001D  # nca_s_unsupported_authn_level
 
 # [MS-RPCE] 3.3.3.5.1: a server never sends these

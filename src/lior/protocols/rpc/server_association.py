@@ -122,7 +122,13 @@ class ServerAssociation(ServerCalls):
             self._request_deadline = now + self._settings.fragment_timeout
         if self._timed is not None and (deadline is None or self._request_deadline < deadline):
             deadline = self._request_deadline
+        if deadline is None and self._settings.open_timeout and self._is_stranger:
+            deadline = now + self._settings.open_timeout
         self.deadline = deadline
+
+    @property
+    def _is_stranger(self) -> bool:
+        return self._security.none and not self._plain.caller.authenticated
 
     def timeout(self, now: float) -> list[Effect]:
         """The deadline has passed."""
@@ -255,9 +261,8 @@ class ServerAssociation(ServerCalls):
             return self._nak(call_id, NAK_LOCAL_LIMIT, "too many presentation contexts")
         answer = None
         if authentication:
-            multiplexing = bool(self._contexts.features & 1)
             try:
-                answer = self._security.further(authentication, flags, now, multiplexing)
+                answer = self._security.further(authentication, flags, now)
             except faults.RpcFault as fault:
                 return [Send(self._fault_pdu(call_id, 0, fault.status, WHOLE | DID_NOT_EXECUTE))]
         assert self.group is not None

@@ -13,7 +13,6 @@ from lior.protocols.rpc.security import AuthenticationFailed, Providers, Securit
 from lior.protocols.rpc.server_security import ServerSecurity
 from lior.protocols.rpc.trailer import TRAILER_SIGNATURE, find_trailer
 from lior.security import Caller
-from lior.wire.ndr import NDR_BIG_ENDIAN
 from lior.wire.rpc_pdu import BODY_START as RESPONSE_START
 from lior.wire.rpc_pdu import (
     DID_NOT_EXECUTE,
@@ -56,6 +55,7 @@ class AssociationSettings:
     max_security_contexts: int = 8
     bind_timeout: float = 15.0  # from the connection to the end of the authentication
     fragment_timeout: float = 60.0  # for the rest of a PDU, or of a request
+    open_timeout: float = 0.0  # without a word from who has not said who he is; 0: as long as he likes
 
 
 class Budget:
@@ -150,7 +150,7 @@ class ServerCalls:
         if self._original:
             if context.ndr64:  # always little-endian ([MS-RPCE] 2.2.5)
                 return self._protocol_error(call_id, "NDR64 in another byte order than its own")
-            call.syntax = NDR_BIG_ENDIAN
+            call.big_endian = True
         if flags & OBJECT_UUID:
             call.object = pdu[REQUEST_SIZE:REQUEST_SIZE + 16]
         self._last_call_id, self._dropped = call_id, -1

@@ -83,5 +83,7 @@ def rpc_service(
     service.register(QM2QM, bound(qm2qm.METHODS, methods), allow_anonymous=frozenset({7, 8}))
     service.register(usual_reads(REMOTE_READ), bound(remote_read.METHODS, methods), allow_anonymous=frozenset({0}))
     service.register(QMMGMT, bound(management.METHODS, methods))
-    service.register(LIOR, SessionCalls(admin, methods, partial(drop, service)).handlers())
+    sessions = SessionCalls(admin, methods, partial(drop, service))
+    service.stopping.append(sessions.end_waits)
+    service.register(LIOR, sessions.handlers())
     return service

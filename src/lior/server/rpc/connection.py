@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from lior.protocols.rpc import faults
 from lior.protocols.rpc.call import Call, Cancelled, Close, Invoke, Orphaned, Send
 from lior.protocols.rpc.server_association import ServerAssociation
 from lior.server.rpc.dispatch import Dispatcher
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("lior.rpc")
 
 WRITE_HIGH: Final = 1 << 20  # bytes that the client may lag behind before nothing more is read from it
+CLOSING: Final = 5.0  # seconds for the last bytes of a connection that ends
 KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 
 
@@ -192,6 +194,21 @@ class RpcConnection(asyncio.Protocol):
         log.info("a client's connection is closed", extra={"fields": {"peer": self.peer, "why": reason}})
         self.close()
 
+    @property
+    def calls_under_way(self) -> int:
+        return 0 if self.association is None else len(self.association.calls)
+
+    def end_waits(self) -> None:
+        """The server stops: no message will come for those who wait."""
+        for call in list(self.association.calls.values()) if self.association is not None else ():
+            end = call.on_cancel
+            if end is not None:
+                call.fault(faults.SERVICE_NOT_AVAILABLE)
+                end(call)
+
     def close(self) -> None:
+        """What was answered goes out first."""
         if self.transport is not None and not self.transport.is_closing():
+            self._flush()
             self.transport.close()
+            self._loop.call_later(CLOSING, self.transport.abort)  # who does not read does not keep it open

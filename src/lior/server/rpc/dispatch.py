@@ -55,6 +55,7 @@ class Dispatcher:
         self.refuses_anonymous = refuses_anonymous
         self.least_level = least_level
         self.calls = 0
+        self.stopping = False
         self.faults: dict[int, int] = {}  # by status
 
     def register(
@@ -93,6 +94,9 @@ class Dispatcher:
     def _operation(self, call: Call) -> Operation | None:
         """Whether the call may be made, and its request decoded; None if that has ended it."""
         self.calls += 1
+        if self.stopping:
+            self.refuse(call, faults.SERVICE_NOT_AVAILABLE)
+            return None
         operation: Operation | None = call.context.operations.get(call.opnum)
         if operation is None:
             self.refuse(call, faults.OPERATION_RANGE)

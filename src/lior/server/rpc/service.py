@@ -38,6 +38,7 @@ MAX_STEPS: Final = 64
 SWEEP: Final = 1.0  # seconds between looks at who takes too long
 STOPPING: Final = 5.0
 OPEN_STUB: Final = 1 << 16
+OPEN_TIMEOUT: Final = 60.0
 
 
 class RpcService:
@@ -55,6 +56,7 @@ class RpcService:
         self.mapper_addresses: list[str] = []
         self.socket_path = directory / SOCKET_FILE if directory else None
         self.refused = 0
+        self.stopping: list[Callable[[], None]] = []  # what ends waits that a call does not know of
         self.closing: list[Callable[[], Awaitable[None]]] = []  # what handlers have to end
         least = LEVELS[settings.least_level]
         self.dispatcher = Dispatcher(settings.anonymous == "refuse", least)
@@ -68,6 +70,7 @@ class RpcService:
             max_stub=settings.max_stub,
             # what nobody may call anyway is not worth more memory than the few methods that are open need
             max_open_stub=OPEN_STUB if settings.anonymous == "refuse" else settings.max_stub,
+            open_timeout=OPEN_TIMEOUT if settings.anonymous == "refuse" else 0.0,
             max_calls=settings.max_calls,
             bind_timeout=settings.bind_timeout,
             fragment_timeout=settings.fragment_timeout,
@@ -181,10 +184,20 @@ class RpcService:
         return self.ports.get("rpc.qm_port", 0)
 
     async def stop(self) -> None:
+        """Take nothing new, end the reads that wait, answer what is under way, then let go of the clients."""
         if self._sweep is not None:
             self._sweep.cancel()
         for server in self._servers:
             server.close()
+        self.dispatcher.stopping = True
+        for end in self.stopping:
+            end()
+        for connection in list(self.connections):
+            connection.end_waits()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOPPING):
+                while any(connection.calls_under_way for connection in self.connections):
+                    await asyncio.sleep(0.01)
         for connection in list(self.connections):
             connection.close()
         if self.socket_path is not None:
