@@ -306,9 +306,7 @@ def test_there_is_no_transaction_coordinator(peer: Peer) -> None:
 
 
 @pytest.mark.spec("MP-055")
-@pytest.mark.parametrize("delivery", [
-    pytest.param(0, marks=pytest.mark.xfail(strict=True, reason="the engine arms no timer for express messages")), 1,
-])  # fmt: skip
+@pytest.mark.parametrize("delivery", [0, 1])
 def test_a_time_to_be_received_runs_out(queue: Queue, peer: Peer, delivery: int) -> None:
     sender, reader = queue.open(SEND), queue.open(RECEIVE)
     peer.send(sender, body=b"gone", time_to_live=1, delivery=delivery).ok()
