@@ -21,6 +21,7 @@ from lior.client.backend import QueueInfo
 from lior.client.message import ReceivedMessage
 from lior.client.signing import Identity
 from lior.client.sync import Cursor, Queue, QueueManager, Runner, Transaction
+from lior.client.xml_identity import XmlIdentity
 from lior.errors import LiorError
 from lior.message import Acknowledgements, Message, MessageClass, ObjectId
 
@@ -28,6 +29,7 @@ __all__ = [
     "Acknowledgements",
     "Cursor",
     "Identity",
+    "XmlIdentity",
     "LiorError",
     "Message",
     "MessageClass",

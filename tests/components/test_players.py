@@ -131,7 +131,7 @@ def test_each_call_sees_its_own_context_and_none_is_left_behind() -> None:
 
     @app.serves(ORDERS, IOrderSink)
     class Orders:
-        def place_order(self, order_id: int, customer: str | None, amount: float) -> None:
+        async def place_order(self, order_id: int, customer: str | None, amount: float) -> None:
             seen.append(current_call().security_data)
             if order_id == 2:
                 raise ValueError
@@ -140,7 +140,9 @@ def test_each_call_sees_its_own_context_and_none_is_left_behind() -> None:
 
     async def work(manager: Manager) -> None:
         await send_body(manager, C)
-        await played(manager, app)
+        player = aio.Player(manager, app, queue=QUEUE)
+        await player.play_waiting()  # in this task, whose context the methods share
+        assert player.figures.calls_failed == 1
         with pytest.raises(LookupError):
             current_call()
 
@@ -318,6 +320,20 @@ def test_methods_that_are_not_registered_are_out_of_reach(iid: str, number: int)
     stage, journal = rejected(second.message(CLASS, second.secd(CONTEXT_A), second.meth(iid, number, data)))
     assert stage == "parameters"
     assert journal.made == 0
+
+
+@pytest.mark.spec("QC-105")
+@pytest.mark.parametrize("number", [0, 3, 4, 5, 7])
+def test_of_idispatch_only_invoke_is_played(number: int) -> None:
+    data = second.Data()
+    data.invoke(7, [(11, -1), (0x2003, [1]), (2, 5)])
+    iid = "00020400-0000-0000-C000-000000000046"
+
+    def body(method: int) -> bytes:
+        return second.message(CLASS, second.secd(CONTEXT_A), second.meth(iid, method, data.octets))
+
+    assert rejected(body(6))[0] == ""
+    assert rejected(body(number))[0] == "parameters"
 
 
 @pytest.mark.spec("QC-063")
@@ -746,6 +762,30 @@ def test_the_dispatch_example_is_played_and_nothing_comes_back() -> None:
     assert calls == [("Zoë", 3.25, [1, 2, 3]), 4]
 
 
+@pytest.mark.spec("QC-065", "QC-101")
+def test_a_method_with_references_is_not_played_from_its_own_interface() -> None:
+    app = Application("Orders")
+
+    @app.serves(ORDERS, IDesk)
+    class Desk:
+        def ship(self, what: str, weight: float, quantities: list[int]) -> None: ...
+        def priority(self, value: int) -> None: ...
+
+    data = second.Data()
+    data.bstr("x")
+    data.put("d", 1.5)
+    data.array(3, [1])
+
+    async def work(manager: Manager) -> str:
+        call = second.meth("3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f34", 7, data.octets)
+        await send_body(manager, second.message(CLASS, second.secd(CONTEXT_A), call))
+        with pytest.raises(Rejected) as caught:
+            app.prepare((await messages(manager))[0])
+        return caught.value.stage
+
+    assert run(work) == "parameters"
+
+
 # ---- answers --------------------------------------------------------------------------------------------------------
 
 
@@ -786,6 +826,19 @@ def test_an_answer_is_a_recorded_call_of_its_own() -> None:
 
 
 # ---- what is told ---------------------------------------------------------------------------------------------------
+
+
+def test_a_hook_that_raises_does_not_stop_the_player(journal: Journal) -> None:
+    def hook(event: Any) -> None:
+        raise KeyError(event.kind)
+
+    async def work(manager: Manager) -> Any:
+        await record(manager, 1)
+        await record(manager, 2)
+        player = await played(manager, application(journal), queue=QUEUE, on_event=hook)
+        return player.figures.messages_played, player.figures.last_error
+
+    assert run(work) == (2, "KeyError: 'played'")
 
 
 def test_each_call_is_one_line_of_json_and_figures_are_metrics(

@@ -629,6 +629,10 @@ def test_a_record_in_a_variant_names_its_type_and_repeats_its_size() -> None:
         out.blob("bolt")
 
     assert data[image_at + 8:][4:] == laid_down(build)[4:]
+    for wrong in (0, 2, 0xFFFFFFFF):
+        bad = bytearray(data)
+        struct.pack_into("<I", bad, 32, wrong)
+        refuses(ANY, bytes(bad), LINES)
     for offset in (image_at, image_at + 4, 36):
         bad = bytearray(data)
         struct.pack_into("<I", bad, offset, size + 4)
@@ -715,6 +719,10 @@ def test_objects_of_unknown_classes_are_neither_written_nor_read() -> None:
     assert read(types.UNKNOWN, octets(b"\xCC" * 4 + good[4:28] + b"\xCC" * 4 + good[32:]), PARCELS) == Parcel(b"x")
     for size in (0, 16, 31, 33, 64, 0xFFFFFFFF):
         refuses(types.UNKNOWN, octets(good[:4] + struct.pack("<I", size) + good[8:]), PARCELS)
+    for place in (4, 8):  # both counts of the octets
+        bad = bytearray(octets(good + b"longer"))
+        struct.pack_into("<I", bad, place, len(good))
+        refuses(types.UNKNOWN, bytes(bad), PARCELS)
     refuses(types.UNKNOWN, octets(object_reference(PARCEL, b"\x08x")), PARCELS)  # the loader raises
     refuses(types.UNKNOWN, octets(object_reference(str(LINE_ID), b"\x07x")), PARCELS)
     refuses(types.UNKNOWN, octets(good[:31]), PARCELS)

@@ -21,6 +21,7 @@ from lior.client.formatters import Formatter
 from lior.client.message import ReceivedMessage, build, received
 from lior.client.signing import Identity, canonical
 from lior.client.trace import TraceEntry
+from lior.client.xml_identity import XmlIdentity
 from lior.errors import (
     IllegalFormatName,
     IllegalPropertyValue,
@@ -183,14 +184,14 @@ class QueueManager(Closing):
 
     async def _sign(
         self,
-        signer: Identity,
+        signer: Identity | XmlIdentity,
         message: Message,
         destination: str,
         handle: Any,
         transaction: Transaction | None,
         transactional: bool | None,
     ) -> None:
-        if not isinstance(signer, Identity):
+        if not isinstance(signer, Identity | XmlIdentity):
             raise IllegalPropertyValue(f"{type(signer).__name__} instead of Identity", where="sign")
         if self._itself is None:
             figures = await self.backend.properties()

@@ -17,12 +17,13 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, Literal, Self
 
-from lior.client.aio import NO_WAIT, Queue, QueueManager, Transaction
+from lior.client.aio import Queue, QueueManager, Transaction
 from lior.client.message import ReceivedMessage
 from lior.components.application import Application, Playback, Rejected
 from lior.components.destinations import default_queue
 from lior.components.events import Event, Figures, Hook, Reporter, described
 from lior.components.finals import final_retry
+from lior.components.intake import Intake
 from lior.components.ladder import DEAD, Ladder
 from lior.components.places import Places
 from lior.components.playback import CallFailed, Stage
@@ -36,10 +37,11 @@ class Player:
     """`queue` None: the application's default queue. `ladder`: what happens after a failure.
 
     `concurrency`: messages played at a time; their order is only kept with one. `commits`: how many may be on their way
-    to the disk while the next message is played already; with 1 each is there before the next begins. `threads`:
-    methods that are no coroutines may block. `rejected`: where a message goes that fails a check. `deduplicate`: how
-    many message identifiers to remember, for queues that may deliver twice. `reasons`: the queue where the reason of
-    each dead message is kept, beside the message's identifier as correlation id; None for none.
+    to the disk while the next message is played already; with 1 each is there before the next begins. `ahead`: how many
+    messages to receive before their turn. `threads`: methods that are no coroutines may block. `rejected`: where a
+    message goes that fails a check. `deduplicate`: how many message identifiers to remember, for queues that may
+    deliver twice. `reasons`: the queue where the reason of each dead message is kept, beside the message's identifier
+    as correlation id; None for none.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Player:
         ladder: Ladder | None = None,
         concurrency: int = 1,
         commits: int = 16,
+        ahead: int = 4,
         threads: bool = True,
         rejected: Outcome = "dead",
         deduplicate: int = 0,
@@ -59,7 +62,7 @@ class Player:
         clock: Callable[[], float] = time.time,
         longest_wait: float = 15.0,
     ) -> None:
-        if concurrency < 1 or commits < 1:
+        if concurrency < 1 or commits < 1 or ahead < 0:
             raise ValueError("a player plays at least one message at a time")
         self.application = application
         self.queue_name = queue or default_queue(application.name)
@@ -69,6 +72,8 @@ class Player:
         self._concurrency = concurrency
         self._most_commits = commits
         self._commits: deque[asyncio.Task[None]] = deque()
+        self._ahead = ahead
+        self._intake: Intake | None = None
         self._threads = threads
         self._rejected = rejected
         self._remembered = deduplicate
@@ -91,6 +96,7 @@ class Player:
         for message in await self._places.open():
             await self._set_aside(self._places.slot, message, DEAD, "the process ended while it was played",
                                   kind="interrupted")
+        self._intake = Intake(self._manager, self._places.main, self._ahead)
         return self
 
     async def start(self) -> None:
@@ -115,7 +121,12 @@ class Player:
         self._stopping.set()
         tasks, self._tasks = self._tasks, []
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._close()
+
+    async def _close(self) -> None:
         await asyncio.gather(*self._commits, return_exceptions=True)
+        if self._intake is not None:
+            await self._intake.close()
         await self._places.close()
 
     async def __aenter__(self) -> Self:
@@ -142,7 +153,7 @@ class Player:
                 await self.serve_due()
             return count
         finally:
-            await self._places.close()
+            await self._close()
 
     # The queue
 
@@ -174,31 +185,30 @@ class Player:
         """Play the message at the head. False: there is none."""
         if not self._places.transactional:
             return await self._next_once()
-        transaction = await self._manager.transaction().begin()
-        try:
-            message = await self._places.main.receive(NO_WAIT, transaction=transaction)
-        except Timeout:
-            await transaction.abort()
+        assert self._intake is not None
+        taken = await self._intake.next()
+        if taken is None:
             return False
-        except BaseException:
-            await transaction.abort()
-            raise
+        transaction, message = taken
         await self._attempt(self._places.main, 0, message, transaction)
         return True
 
     async def _attempt(self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction) -> None:
+        assert self._intake is not None
         self.figures.active += 1
         try:
             failed = await self._played(level, message, transaction)
             if failed is not None:
-                await self._failed(queue, level, message, failed)
+                async with self._intake.quiet():
+                    await transaction.abort()
+                    await self._failed(queue, level, message, failed)
         finally:
             self.figures.active -= 1
 
     async def _played(
         self, level: int, message: ReceivedMessage, transaction: Transaction
     ) -> Rejected | CallFailed | None:
-        """Checked, played and committed, or taken back with the reason."""
+        """Checked, played and committed; or the reason to take it back."""
         try:
             if self._is_duplicate(message):
                 await transaction.commit()
@@ -206,7 +216,6 @@ class Player:
             playback = self.application.prepare(message)
             await self._play(playback, message, transaction, level)
         except (Rejected, CallFailed) as error:
-            await transaction.abort()
             return error
         except BaseException:
             await transaction.abort()

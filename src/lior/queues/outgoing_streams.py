@@ -226,8 +226,15 @@ class OutgoingStreams:
         for position in some:
             self._removal.take(change, position)
             message = position.message
-            wanted = message.negative_journaling_requested or message.positive_journaling_requested
-            if wanted or (message.transaction is not None and message.transaction.final_ack_required):
+            wanted = message.negative_journaling_requested
+            if queue.is_http:  # only who wants dead letters hears the end of a message (MC-MQSRM 3.1.5.1.8.3)
+                if message.positive_journaling_requested and not wanted:
+                    self._sending.stage_journal_copy(change, message)
+            else:
+                place = message.transaction
+                final = place is not None and place.final_ack_required
+                wanted = wanted or message.positive_journaling_requested or final
+            if wanted:
                 waiting.append(position)
                 self.finals.moving.add(position.lookup_id)
             else:

@@ -121,7 +121,7 @@ class Server:
         admin.connections = transfer.figures
         parts.push_async_callback(transfer.stop)
         await transfer.start()
-        srmp = soap(backend.engine, self._settings)
+        srmp = soap(backend.engine, self._settings, self._directory)
         parts.push_async_callback(srmp.stop)
         await srmp.start()
         groups = multicast(backend.engine, self._settings, srmp)

@@ -13,7 +13,7 @@ from lior.server.multicast import Multicast, MulticastSettings
 from lior.server.srmp import Srmp, SrmpSettings
 from lior.server.transfer import Transfer, TransferSettings
 from lior.server.transfer.settings import PING_PORT
-from lior.server.transfer_security import install
+from lior.server.transfer_security import SecurityFiles, install
 
 
 def network(engine: Engine, settings: Settings, directory: Path) -> Transfer:
@@ -40,7 +40,7 @@ def network(engine: Engine, settings: Settings, directory: Path) -> Transfer:
     return Transfer(engine, told, guard=install(engine.manager, directory, settings.security))
 
 
-def soap(engine: Engine, settings: Settings) -> Srmp:
+def soap(engine: Engine, settings: Settings, directory: Path) -> Srmp:
     """SOAP reliable messaging over HTTP."""
     given = settings.srmp
     told = SrmpSettings(
@@ -70,7 +70,7 @@ def soap(engine: Engine, settings: Settings) -> Srmp:
         receipt_urls=_redirections(settings.srmp_receipts),
         default_receipt_url=given.receipt_url,
     )
-    return Srmp(engine, told)
+    return Srmp(engine, told, SecurityFiles(directory, settings.security))
 
 
 def _redirections(table: Routes, exempt: tuple[str, ...] = ()) -> Redirections:

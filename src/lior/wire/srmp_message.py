@@ -9,12 +9,10 @@ from lior.message import (
     INFINITE,
     NULL_CORRELATION_ID,
     Acknowledgements,
-    AuthenticationLevel,
     Message,
     MessageSecurity,
     MessageSoap,
     MessageTransaction,
-    ObjectId,
 )
 from lior.names import DirectName, MultipleName, parse_format_name
 from lior.wire.mime import Entity
@@ -233,13 +231,3 @@ def _msmq(message: Message, reach: int) -> Msmq:
         found.first, found.last = transaction.first_in_transaction, transaction.last_in_transaction
         found.connector_id = transaction.connector_queue_manager
     return found
-
-
-def is_signed(message: Message) -> bool:
-    security = message.security
-    return security is not None and security.authentication_level == AuthenticationLevel.XML_SIG
-
-
-def correlation_of(identifier: ObjectId) -> bytes:
-    """A receipt's Correlation: the identifier of the message that it is about (4.3)."""
-    return identifier.to_bytes()

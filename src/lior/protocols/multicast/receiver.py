@@ -24,6 +24,7 @@ from lior.wire.pgm import (
 )
 
 NEVER: Final = float("inf")
+MOST_NAKS: Final = 64  # at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,23 @@ class _Arrived:
     fragment: Fragment | None
 
 
+class Budget:
+    """Octets that all receivers together may keep of packets that came too early."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+
 class Receiver:
     """`uniform` gives a number from 0 to 1, evenly. Times are of one monotonic clock."""
 
     def __init__(
         self, settings: PgmSettings, tsi: Tsi, group: IPv4Address, group_port: int, source: IPv4Address,
-        uniform: Callable[[], float],
+        uniform: Callable[[], float], budget: Budget | None = None,
     ) -> None:
         self.settings = settings
+        self._budget = budget or Budget(settings.max_early)
         self.tsi = tsi
         self._group, self._group_port = group, group_port
         self._path = self._source = source  # NAKs go to the last SPM's NLA
@@ -88,10 +98,13 @@ class Receiver:
         self._spm_sequence: int | None = None
         self._arrived: dict[int, _Arrived] = {}
         self._missing: dict[int, _Missing] = {}
+        self._trail: int | None = None  # the last that was looked at
+        self._earliest = NEVER  # of the missing ones, or sooner
         self._lost: set[int] = set()
         self._parts: list[bytes] = []  # of the message that is being put together
         self._expected: Fragment | None = None
         self.finished = False
+        self.reset = False
         self.heard_at = 0.0
         self.lost = 0
 
@@ -101,8 +114,9 @@ class Receiver:
         self.heard_at = now
         body = packet.body
         if packet.options.reset is not None:
-            self.finished = True
-            self._missing.clear()
+            self.finished = self.reset = True
+            self.close()
+        if self.reset:
             return []
         if packet.options.fin:
             self.finished = True
@@ -120,13 +134,32 @@ class Receiver:
         if self._spm_sequence is not None and not after(spm.sequence, self._spm_sequence):
             return []
         self._spm_sequence = spm.sequence
-        self._path = spm.path
-        if self._next is None:
-            return []  # a late joiner begins with the data that comes
+        if not spm.path.is_unspecified:
+            self._path = spm.path
+        if self._next is None:  # a late joiner begins with the data that comes from now on, and misses none of it
+            self._next, self._lead = (spm.lead + 1) % SERIAL, spm.lead
+            return []
         effects = self._trailed(spm.trail)
         if not self._look_ahead(spm.lead, now):
-            return effects
+            return effects + self._begin_anew((spm.lead + 1) % SERIAL)
         return effects + self._deliverable()
+
+    def _begin_anew(self, sequence: int) -> list[Effect]:
+        """So much is missing that nobody waits for it: the session goes on with what comes now."""
+        assert self._next is not None
+        count = (sequence - self._next) % SERIAL - len(self._arrived)
+        self.close()
+        self._next, self._lead = sequence, (sequence - 1) % SERIAL
+        self.lost += count
+        return [Lost(count)]
+
+    def close(self) -> None:
+        """Keep nothing any more."""
+        self._budget.used -= sum(len(arrived.data) for arrived in self._arrived.values())
+        self._arrived.clear()
+        self._missing.clear()
+        self._lost.clear()
+        self._drop_parts()
 
     def _data(self, data: Data, fragment: Fragment | None, now: float) -> list[Effect]:
         if fragment is not None and not self._is_sound(data, fragment):
@@ -137,12 +170,18 @@ class Receiver:
         if (sequence - self._next) % SERIAL >= SERIAL // 2:
             return []  # before what was delivered, or given up
         effects = self._trailed(data.trail)
-        if (sequence - self._next) % SERIAL >= self.settings.max_window or not self._look_ahead(sequence, now):
-            return effects
+        if not self._look_ahead(sequence, now):
+            effects += self._begin_anew(sequence)
+        ahead = (sequence - self._next) % SERIAL
+        if ahead and ahead < SERIAL // 2 and self._budget.used + len(data.data) > self._budget.limit:
+            return effects  # as if it had been lost: it is asked for again
         self._missing.pop(sequence, None)
-        self._lost.discard(sequence)
-        if (sequence - self._next) % SERIAL < SERIAL // 2:
-            self._arrived.setdefault(sequence, _Arrived(data.data, fragment))
+        if sequence in self._lost:  # given up, and here after all
+            self._lost.discard(sequence)
+            self.lost -= 1
+        if ahead < SERIAL // 2 and sequence not in self._arrived:
+            self._arrived[sequence] = _Arrived(data.data, fragment)
+            self._budget.used += len(data.data)
         return effects + self._deliverable()
 
     def _is_sound(self, data: Data, fragment: Fragment) -> bool:
@@ -162,7 +201,9 @@ class Receiver:
         while sequence != lead:
             sequence = (sequence + 1) % SERIAL
             if sequence not in self._arrived:
-                self._missing[sequence] = _Missing(_Phase.BACK_OFF, now + self._back_off())
+                due = now + self._back_off()
+                self._missing[sequence] = _Missing(_Phase.BACK_OFF, due)
+                self._earliest = min(self._earliest, due)
         self._lead = lead
         return True
 
@@ -172,8 +213,10 @@ class Receiver:
 
     def _trailed(self, trail: int) -> list[Effect]:
         """What the source does not keep any more cannot be repaired."""
-        gone = [sequence for sequence in self._missing if after(trail, sequence)]
-        return self._give_up(gone)
+        if trail == self._trail:
+            return []
+        self._trail = trail
+        return self._give_up([sequence for sequence in self._missing if after(trail, sequence)])
 
     def _give_up(self, gone: list[int]) -> list[Effect]:
         for sequence in gone:
@@ -188,6 +231,7 @@ class Receiver:
             if missing is not None and missing.phase is not _Phase.WAIT_DATA:
                 missing.phase = _Phase.WAIT_DATA
                 missing.due = now + self.settings.repair_interval
+                self._earliest = min(self._earliest, missing.due)
 
     def _heard_nak(self, packet: Packet, now: float) -> None:
         """Another receiver asked already: his NCF is ours, too (6.3)."""
@@ -196,12 +240,14 @@ class Receiver:
             if missing is not None and missing.phase is _Phase.BACK_OFF:
                 missing.phase = _Phase.WAIT_NCF
                 missing.due = now + self.settings.repeat_interval
+                self._earliest = min(self._earliest, missing.due)
 
     # Time
 
     @property
     def deadline(self) -> float:
-        return min((missing.due for missing in self._missing.values()), default=NEVER)
+        """No later than something is due; perhaps sooner."""
+        return self._earliest if self._missing else NEVER
 
     def tick(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -209,14 +255,17 @@ class Receiver:
         for sequence, missing in self._missing.items():
             if missing.due > now:
                 continue
-            if missing.phase is _Phase.BACK_OFF:
+            if missing.phase is not _Phase.BACK_OFF:
+                if not self._try_again(missing, now):
+                    gone.append(sequence)
+            elif len(effects) >= MOST_NAKS:  # one packet can make many of them missing: not all at once
+                missing.due = now + self.settings.backoff_most
+            else:
                 effects.append(self._nak(sequence))
                 missing.phase, missing.due = _Phase.WAIT_NCF, now + self.settings.repeat_interval
-            elif self._try_again(missing, now):
-                continue
-            else:
-                gone.append(sequence)
-        return effects + self._give_up(gone)
+        found = effects + self._give_up(gone)
+        self._earliest = min((missing.due for missing in self._missing.values()), default=NEVER)
+        return found
 
     def _try_again(self, missing: _Missing, now: float) -> bool:
         if missing.phase is _Phase.WAIT_NCF:
@@ -249,6 +298,7 @@ class Receiver:
                 self._lost.discard(sequence)
                 self._drop_parts()
             else:
+                self._budget.used -= len(arrived.data)
                 apdu = self._joined(sequence, arrived)
                 if apdu is not None:
                     found.append(Deliver(apdu))

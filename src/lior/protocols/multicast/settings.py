@@ -27,5 +27,6 @@ class PgmSettings:
     mtu: int = 1500
     max_apdu: int = MAX_APDU
     max_window: int = 65536  # packets that a receiver keeps or waits for
+    max_early: int = 64 << 20  # octets kept of packets that came before others, of all sources together
     max_sources: int = 256
     idle_source: float = 600.0  # of which nothing was heard for so long is forgotten

@@ -8,10 +8,12 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from lior.protocols.multicast.settings import IP_HEADER, PgmSettings
-from lior.wire.pgm import HEADER_SIZE, SERIAL, Data, Fragment, Nak, Options, Packet, PacketType, Spm, encode
+from lior.wire.pgm import HEADER_SIZE, SERIAL, Data, Fragment, Nak, Options, Packet, PacketType, Spm, encode, numbers_of
 
 NEVER: Final = float("inf")
 DATA_OVERHEAD: Final = HEADER_SIZE + 8
+TICK: Final = 1e-6  # so that rounding does not wake us before there is enough
+MOST_CONTROL: Final = 256  # confirmations that wait to leave
 FRAGMENT_OVERHEAD: Final = 4 + 16  # OPT_LENGTH and OPT_FRAGMENT
 
 
@@ -48,6 +50,7 @@ class Source:
         self._repairs: dict[int, float] = {}  # RDATA owed, and when
         self._control: deque[bytes] = deque()  # SPM and NCF, which the rate does not hold up
         self._spm_sequence = 0
+        self._active_at = now  # of the last data or repair
         self._tokens = float(self._bucket)
         self._filled_at = now
         self._ambient_at = now
@@ -101,11 +104,12 @@ class Source:
         """Confirmed at once, repaired a little later so that others' NAKs join (SR-019, SR-025)."""
         if self.reset or not isinstance(packet.body, Nak):
             return
-        for sequence in (packet.body.sequence, *packet.options.nak_list):
-            if sequence not in self._window:
-                continue
-            body = Nak(sequence, self._own, self.group, confirms=True)
-            self._control.append(self._encode(PacketType.NCF, body))
+        known = [sequence for sequence in dict.fromkeys(numbers_of(packet)) if sequence in self._window]
+        if not known or len(self._control) >= MOST_CONTROL:
+            return
+        body = Nak(known[0], self._own, self.group, confirms=True)
+        self._control.append(self._encode(PacketType.NCF, body, Options(nak_list=tuple(known[1:]))))
+        for sequence in known:
             self._repairs.setdefault(sequence, now + self._repair_delay(sequence))
 
     def _repair_delay(self, sequence: int) -> float:
@@ -130,6 +134,8 @@ class Source:
         out: list[bytes] = []
         self._advance(now)
         self._refill(now)
+        if self._spm_sequence == 0:  # before any data, so that a receiver that is there misses none of it
+            self._ambient(now)
         while True:
             out += self._control
             self._control.clear()
@@ -137,6 +143,7 @@ class Source:
             if packet is None:
                 break
             self._tokens -= len(packet) + IP_HEADER
+            self._active_at = now
             out.append(packet)
             self._since_ambient += 1
             if self._since_ambient >= self.settings.ambient_packets:
@@ -150,14 +157,16 @@ class Source:
         return [Multicast(octets) for octets in out]
 
     def _due_data(self, now: float) -> bytes | None:
-        if self._tokens < 0 or self.reset:
+        if self.reset:
             return None
         due = min(self._repairs, key=self._repairs.__getitem__, default=None)
         if due is not None and self._repairs[due] <= now:
-            del self._repairs[due]
             kept = self._window[due]
+            if self._cost(kept.data, kept.fragment) > self._tokens:
+                return None
+            del self._repairs[due]
             return self._data(PacketType.RDATA, due, kept.data, kept.fragment)
-        if not self._new:
+        if not self._new or self._cost(*self._new[0]) > self._tokens:
             return None
         sequence = (self._next - len(self._new)) % SERIAL
         data, fragment = self._new.popleft()
@@ -165,6 +174,10 @@ class Source:
         self._heartbeat_interval = self.settings.heartbeat_least
         self._heartbeat = now + self._heartbeat_interval
         return self._data(PacketType.ODATA, sequence, data, fragment)
+
+    @staticmethod
+    def _cost(data: bytes, fragment: Fragment | None) -> int:
+        return IP_HEADER + DATA_OVERHEAD + len(data) + (FRAGMENT_OVERHEAD if fragment else 0)
 
     def _refill(self, now: float) -> None:
         self._tokens = min(float(self._bucket), self._tokens + (now - self._filled_at) * self.settings.rate)
@@ -207,9 +220,19 @@ class Source:
         if self._control:
             return self._filled_at
         found = min(self._ambient_at, self._heartbeat, self._advance_at)
-        waiting = min(self._repairs.values(), default=NEVER)
+        if self.reset:
+            return found
+        if self._repairs:
+            sequence = min(self._repairs, key=self._repairs.__getitem__)
+            kept = self._window[sequence]
+            found = min(found, max(self._repairs[sequence], self._affordable(kept.data, kept.fragment)))
         if self._new:
-            waiting = self._filled_at
-        if waiting != NEVER and not self.reset:
-            found = min(found, max(waiting, self._filled_at + max(0.0, -self._tokens) / self.settings.rate))
+            found = min(found, self._affordable(*self._new[0]))
         return found
+
+    def _affordable(self, data: bytes, fragment: Fragment | None) -> float:
+        return self._filled_at + max(0.0, self._cost(data, fragment) - self._tokens) / self.settings.rate + TICK
+
+    def settled_at(self, linger: float) -> float:
+        """When nobody is likely to ask for a repair any more."""
+        return self._active_at + linger if self._window else self._filled_at

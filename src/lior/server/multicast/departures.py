@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from contextlib import suppress
@@ -16,6 +17,7 @@ from lior.queues.change import Change
 from lior.queues.outgoing import OutgoingQueue, OutgoingState
 from lior.queues.position import Position, State
 from lior.server.multicast.timers import Alarm
+from lior.server.srmp.signatures import signature_text
 from lior.wire.mime import format_entity
 from lior.wire.pgm import Packet, after
 from lior.wire.srmp_message import Receipts, to_envelope
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("lior.multicast")
 
 AHEAD: Final = 64  # packets that are made before their time comes
-FIRST_PORT: Final = 0xC000  # of the sources' own
+LINGER: Final = 2.0  # seconds in which receivers may still ask for repairs when the server stops
 
 
 class Departure:
@@ -37,13 +39,15 @@ class Departure:
         self._hub = hub
         self._group = IPv4Address(queue.destination.address)
         self._port = queue.destination.port
-        port = FIRST_PORT | queue.queue_id & 0x3FFF
+        self._own_port = hub.next_port()
         now = hub.loop.time()
         self._source = Source(
-            hub.settings.pgm, hub.gsi, port, self._group, self._port, hub.wire.address, first, now)
+            hub.settings.pgm, hub.gsi, self._own_port, self._group, self._port, hub.wire.address_towards(self._group),
+            first, now)
         self._alarm = Alarm(hub.loop, self._pump)
         self._under_way: deque[tuple[int, Position]] = deque()  # each with its last packet
         self._idle_since = now
+        self._stopping = False
         with suppress(LiorError):
             queue.change_state(OutgoingState.CONNECTED)
 
@@ -57,7 +61,7 @@ class Departure:
 
     @property
     def _tsi(self) -> tuple[bytes, int]:
-        return self._hub.gsi, FIRST_PORT | self.queue.queue_id & 0x3FFF
+        return self._hub.gsi, self._own_port
 
     def _pump(self) -> None:
         now = self._hub.loop.time()
@@ -67,7 +71,7 @@ class Departure:
         self._settle()
         if self._under_way or self.queue.available.first() is not None:
             self._idle_since = now
-        elif now - self._idle_since >= self._hub.settings.session_cleanup:
+        elif not self._stopping and now - self._idle_since >= self._hub.settings.session_cleanup:
             self._end(now)
             return
         self._fill()
@@ -84,7 +88,7 @@ class Departure:
         self._hub.ended(self)
 
     def _fill(self) -> None:
-        while self.queue.may_transmit and self._source.backlog < AHEAD:
+        while not self._stopping and self._hub.may_work and self.queue.may_transmit and self._source.backlog < AHEAD:
             position = self._hub.manager.outgoing_streams.lock_next(self.queue, self)
             if position is None:
                 return
@@ -105,7 +109,8 @@ class Departure:
         assert message.identifier is not None
         address = f"{self._group}:{self._port}"
         envelope = to_envelope(message, f"MSMQ:MULTICAST={address}", Receipts())
-        kind, pieces = format_entity(write_envelope(envelope), message.body, message.extension,
+        octets = write_envelope(envelope, signature=signature_text(message))
+        kind, pieces = format_entity(octets, message.body, message.extension,
                                      str(message.source_queue_manager), message.identifier.uniquifier % 100_000)
         entity = b"".join(pieces)
         head = (f"POST {address} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {kind}\r\n"
@@ -131,11 +136,21 @@ class Departure:
         self._hub.manager.removal.stage(change, position, MessageClass.NACK_BAD_DST_Q)
         self._hub.manager.core.submit(change)
 
-    def stop(self) -> None:
-        """What is not on the network stays in the queue."""
+    async def stop(self) -> None:
+        """What is not on the network stays in the queue. What is can be repaired for a moment, unless a message is
+        half sent: then the session is cut off (SR-028)."""
+        loop = self._hub.loop
+        self._stopping = True
+        if self._source.backlog:
+            self._source.cancel()
+        else:
+            self._source.finish(loop.time())
+            self._alarm.at(loop.time())
+            end = loop.time() + 2 * LINGER
+            while (now := loop.time()) < min(end, self._source.settled_at(LINGER)):
+                await asyncio.sleep(min(0.05, end - now))
         self._alarm.stop()
-        self._source.cancel()
-        for effect in self._source.take(self._hub.loop.time()):
+        for effect in self._source.take(loop.time()):
             self._hub.wire.send(effect.octets, self._group)
         self._hub.manager.outgoing_streams.release(self, [position for _, position in self._under_way])
         self._under_way.clear()

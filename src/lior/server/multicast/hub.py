@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import secrets
@@ -11,8 +12,15 @@ from contextlib import suppress
 from ipaddress import IPv4Address, ip_address
 
 from lior.errors import Malformed
-from lior.protocols.multicast.receiver import Deliver, Effect, Lost, Receiver, SendNak
-from lior.queues.events import Event, MessageAwaitsTransfer, OutgoingStateChanged, QueueChanged
+from lior.protocols.multicast.receiver import Budget, Deliver, Effect, Lost, Receiver, SendNak
+from lior.queues.events import (
+    ConnectivityChanged,
+    Event,
+    MessageAwaitsTransfer,
+    OutgoingStateChanged,
+    QueueChanged,
+    SupportChanged,
+)
 from lior.queues.outgoing import OutgoingQueue
 from lior.server.engine import Engine
 from lior.server.multicast.departures import Departure
@@ -24,6 +32,8 @@ from lior.wire.pgm import Nak, Packet, PacketType, Tsi, decode
 
 log = logging.getLogger("lior.multicast")
 
+FIRST_PORT = 0xC000  # of sources' own
+
 Group = tuple[IPv4Address, int]
 
 
@@ -34,7 +44,9 @@ class Multicast:
         self.settings = settings
         self.loop = engine.own_loop()
         self.wire = RawSocket(_interface(settings), settings.ttl, self._arrived)
-        self.gsi = self.manager.core.properties.identifier.bytes[:6]
+        self.gsi = secrets.token_bytes(6)  # of this run: receivers must not take us for who we were before
+        self._port = secrets.randbelow(1 << 14)
+        self._budget = Budget(settings.pgm.max_early)
         self.counts: Counter[str] = Counter()
         self._incoming = incoming
         self._departures: dict[int, Departure] = {}  # by queue id
@@ -56,15 +68,31 @@ class Multicast:
         with suppress(ValueError):
             self.manager.core.listeners.remove(self._on_event)
         self._alarm.stop()
-        for departure in self._departures.values():
-            departure.stop()
+        await asyncio.gather(*(departure.stop() for departure in self._departures.values()))
         self.wire.close()
+
+    def next_port(self) -> int:
+        """A source's own: each session has another."""
+        self._port = (self._port + 1) & 0x3FFF
+        return FIRST_PORT | self._port
+
+    @property
+    def may_work(self) -> bool:
+        properties = self.manager.core.properties
+        return not self._stopping and properties.srmp_pgm_support and properties.connection_active
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, QueueChanged):
             self.loop.call_soon(self._follow_queues)
+        elif isinstance(event, (SupportChanged, ConnectivityChanged)):
+            self.loop.call_soon(self._switched)
         elif isinstance(event, (MessageAwaitsTransfer, OutgoingStateChanged)) and event.queue.multicast:
             self.loop.call_soon(self._wake, event.queue)
+
+    def _switched(self) -> None:
+        self._follow_queues()
+        for queue in self.manager.dispatchable():
+            self._wake(queue)
 
     # Groups
 
@@ -75,6 +103,7 @@ class Multicast:
         wanted = Counter(
             group_of(queue.properties.multicast_address)
             for queue in self.manager.core.queues.values() if queue.properties.multicast_address and not queue.deleted
+            if self.may_work
         )  # fmt: skip
         if wanted and not self.wire.open():
             return
@@ -85,7 +114,7 @@ class Multicast:
             self.wire.leave(group)
         self._joined = dict(wanted)
         for key in [key for key in self._receivers if key[0] not in wanted]:
-            del self._receivers[key]
+            self._receivers.pop(key).close()
 
     # What arrives
 
@@ -126,13 +155,13 @@ class Multicast:
                 self.counts["sources refused"] += 1
                 return None
             found = self._receivers[key] = Receiver(
-                self.settings.pgm, packet.tsi, to, packet.destination_port, source, random.random)
+                self.settings.pgm, packet.tsi, to, packet.destination_port, source, random.random, self._budget)
         return found
 
     def _forget_silent(self) -> None:
         oldest = self.loop.time() - self.settings.pgm.idle_source
         for key in [key for key, receiver in self._receivers.items() if receiver.heard_at < oldest]:
-            del self._receivers[key]
+            self._receivers.pop(key).close()
 
     def _do(self, effects: Iterable[Effect], group: Group) -> None:
         for effect in effects:
@@ -158,7 +187,7 @@ class Multicast:
     # What leaves
 
     def _wake(self, queue: OutgoingQueue) -> None:
-        if self._stopping or not queue.multicast or queue.deleted or not queue.may_transmit:
+        if not self.may_work or not queue.multicast or queue.deleted or not queue.may_transmit:
             return
         departure = self._departures.get(queue.queue_id)
         if departure is None:

@@ -30,9 +30,17 @@ class RawSocket:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._refused = False
 
-    @property
-    def address(self) -> IPv4Address:
-        return IPv4Address(self._interface)
+    def address_towards(self, group: IPv4Address) -> IPv4Address:
+        """Our own on the way to the group, to which receivers send what they miss."""
+        own = IPv4Address(self._interface)
+        if not own.is_unspecified:
+            return own
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.connect((str(group), 9))  # sends nothing
+                return IPv4Address(probe.getsockname()[0])
+        except OSError:
+            return own  # receivers take the address that packets come from
 
     def open(self) -> bool:
         """False, with one warning, where the privilege is missing."""

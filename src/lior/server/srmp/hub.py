@@ -25,6 +25,7 @@ from lior.server.srmp.sender import Sender
 from lior.server.srmp.settings import SrmpSettings
 from lior.server.srmp.signatures import Signatures
 from lior.server.srmp.stream_receipts import StreamReceipts
+from lior.server.transfer_security.place import SecurityFiles
 
 log = logging.getLogger("lior.srmp")
 
@@ -32,14 +33,14 @@ log = logging.getLogger("lior.srmp")
 class Srmp:
     """Everything between the queues and HTTP. Runs on the engine's loop."""
 
-    def __init__(self, engine: Engine, settings: SrmpSettings) -> None:
+    def __init__(self, engine: Engine, settings: SrmpSettings, security: SecurityFiles) -> None:
         self.engine = engine
         self.manager = engine.manager
         self.settings = settings
         self.loop = engine.own_loop()
         self.clock = self.manager.core.clock
         self.receipts = install(self.manager, settings)
-        self.signatures = Signatures(self)
+        self.signatures = Signatures(security.certificates, security.policy)
         self.stream_receipts = StreamReceipts(self)
         self.forwarding = Forwarding(self)
         self.incoming = Incoming(self)

@@ -237,7 +237,7 @@ class Incoming:
 
     def _objection(self, received: Received, queue: Queue, message: Message) -> MessageClass | None:
         """Who may write here: SRMP's senders are nobody in particular (3.1.5.1.12)."""
-        if not self._hub.signatures.verify(received, queue, message):
+        if not self._hub.signatures.verify(received, queue, message, self._now):
             return NACK.NACK_BAD_SIGNATURE
         try:
             self._manager.access.check_queue(ANONYMOUS_CALLER, queue, int(QueueAccess.WRITE_MESSAGE))

@@ -32,7 +32,8 @@ class _Connection(RequestHandler):
 
     def __init__(self, server: _Server, listener: Listener) -> None:
         settings = listener.settings
-        super().__init__(server, loop=listener.loop, keepalive_timeout=settings.session_cleanup, access_log=None,
+        super().__init__(server, loop=listener.loop, keepalive_timeout=settings.session_cleanup,
+                         access_log=None,  # type: ignore[arg-type]  # what it means by "none"
                          auto_decompress=False, lingering_time=LINGERING)  # fmt: skip
         self._listener = listener
         self._waiting: asyncio.TimerHandle | None = None  # for the end of a header

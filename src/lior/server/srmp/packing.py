@@ -12,6 +12,7 @@ from lior.queues.outgoing import OutgoingQueue
 from lior.queues.position import Position
 from lior.server.listening import url_host
 from lior.server.srmp.client import Post
+from lior.server.srmp.signatures import signature_text
 from lior.wire.mime import format_entity, parse_entity
 from lior.wire.srmp_elements import StreamId
 from lior.wire.srmp_message import Receipts, to_envelope
@@ -57,7 +58,7 @@ def _message(hub: Srmp, queue: OutgoingQueue, position: Position) -> Post:
     if envelope.stream is not None:
         own = hub.manager.core.properties.identifier
         envelope.stream.stream_id = StreamId(own, envelope.stream.stream_id.number)
-    octets = write_envelope(envelope, TEXT if hub.settings.text_form else EXAMPLES)
+    octets = write_envelope(envelope, TEXT if hub.settings.text_form else EXAMPLES, signature_text(message))
     assert message.identifier is not None
     kind, pieces = format_entity(octets, message.body, message.extension, str(message.source_queue_manager),
                                  message.identifier.uniquifier % 100_000)

@@ -109,6 +109,7 @@ class Incoming:
             change.ordered = True  # what has nothing to store must not overtake what has
             change.then(connection.stored, stored)
         change.otherwise(connection.not_stored)
+        change.lazy = not stored and all(map(self._is_order_ack, messages))  # as with acknowledgements of the session
         self._manager.core.submit(change)
         if full:
             connection.not_stored()
@@ -124,6 +125,10 @@ class Incoming:
             history.record_volatile(express, now)
             if change.operations:  # if they cannot be stored, the express messages between them are lost, too
                 change.otherwise(history.forget, express)
+
+    def _is_order_ack(self, message: UserMessage | PlainMessage) -> bool:
+        return isinstance(message, UserMessage) and isinstance(
+            recognise(message, self._hub.own, _any_host), OrderAck)
 
     def _take_plain(
         self, change: Change, connection: Connection, batch: list[PlainMessage], keys: dict[bytes, None], now: float
