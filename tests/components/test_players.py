@@ -455,8 +455,9 @@ def test_a_player_that_cannot_open_its_queue_does_not_start(journal: Journal) ->
     run(work)
 
 
-@pytest.mark.spec("QC-007")
-def test_players_share_a_queue(journal: Journal) -> None:
+@pytest.mark.spec("QC-007", "QC-008")
+@pytest.mark.parametrize("transactional", [True, False])
+def test_players_share_a_queue(transactional: bool, journal: Journal) -> None:
     async def work(manager: Manager) -> None:
         opened: list[tuple[int, bool]] = []
         open_ = manager.backend.open
@@ -474,7 +475,7 @@ def test_players_share_a_queue(journal: Journal) -> None:
                 while one.figures.messages_played + two.figures.messages_played < 20:
                     await asyncio.sleep(0)
 
-    run(work)
+    run(work, transactional=transactional)
     assert sorted(placed(journal)) == list(range(20))
 
 
