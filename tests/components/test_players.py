@@ -590,6 +590,38 @@ def test_stopping_lets_the_message_in_hand_end_and_closes_every_queue() -> None:
     assert done == [1]
 
 
+def test_slow_messages_are_not_hoarded() -> None:
+    """Another player gets what this one could not begin for a while."""
+    began, go_on = asyncio.Event(), asyncio.Event()
+    app = Application("Orders")
+
+    @app.serves(ORDERS, IOrderSink)
+    class Orders:
+        async def place_order(self, order_id: int, customer: str | None, amount: float) -> None:
+            if order_id == 3:
+                began.set()
+                await go_on.wait()
+
+        def add_lines(self, warehouse: int, quantities: list[int], urgent: bool) -> None: ...
+
+    async def work(manager: Manager) -> Any:
+        for number in range(40):
+            await record(manager, number)
+        player = aio.Player(manager, app, queue=QUEUE)
+        await player.start()
+        await began.wait()
+        assert player._intake is not None
+        quick = player._intake._ahead
+        player._intake.played(10.0)
+        slow = player._intake._ahead
+        free = len(await messages(manager))
+        go_on.set()
+        await player.stop()
+        return quick, slow, free >= 40 - 4 - 17, len(await messages(manager)) + player.figures.messages_played
+
+    assert run(work) == (16, 1, True, 40)
+
+
 @pytest.mark.spec("QC-128")
 @pytest.mark.parametrize("wanted", [True, False])
 def test_a_message_that_comes_twice_is_played_once_if_wanted(wanted: bool, journal: Journal) -> None:

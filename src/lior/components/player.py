@@ -38,10 +38,10 @@ class Player:
 
     `concurrency`: messages played at a time; their order is only kept with one. `commits`: how many may be on their way
     to the disk while the next message is played already; with 1 each is there before the next begins. `ahead`: how many
-    messages to receive before their turn. `threads`: methods that are no coroutines may block. `rejected`: where a
-    message goes that fails a check. `deduplicate`: how many message identifiers to remember, for queues that may
-    deliver twice. `reasons`: the queue where the reason of each dead message is kept, beside the message's identifier
-    as correlation id; None for none.
+    messages to receive before their turn at most, fewer when they are slow. `threads`: methods that are no coroutines
+    may block. `rejected`: where a message goes that fails a check. `deduplicate`: how many message identifiers to
+    remember, for queues that may deliver twice. `reasons`: the queue where the reason of each dead message is kept,
+    beside the message's identifier as correlation id; None for none.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Player:
         queue: str | None = None,
         ladder: Ladder | None = None,
         concurrency: int = 1,
-        commits: int = 16,
-        ahead: int = 4,
+        commits: int = 32,
+        ahead: int = 16,
         threads: bool = True,
         rejected: Outcome = "dead",
         deduplicate: int = 0,
@@ -196,8 +196,10 @@ class Player:
     async def _attempt(self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction) -> None:
         assert self._intake is not None
         self.figures.active += 1
+        began = time.perf_counter()
         try:
             failed = await self._played(level, message, transaction)
+            self._intake.played(time.perf_counter() - began)
             if failed is not None:
                 async with self._intake.quiet():
                     await transaction.abort()
