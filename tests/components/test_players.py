@@ -31,7 +31,7 @@ from lior.components import (
 )
 from lior.components.application import Rejected
 from lior.components.places import reasons_queue
-from lior.errors import NotQueueable, QueueNotFound, SharingViolation
+from lior.errors import InsufficientResources, NotQueueable, QueueNotFound, SharingViolation
 from lior.message import AuthenticationLevel, Message, MessageSecurity, SenderIdentifierType
 from lior.security import Sid
 from lior.wire import recorded_call_security
@@ -539,6 +539,27 @@ def test_the_reason_names_the_call_that_failed(journal: Journal) -> None:
     facts = run(work)
     assert facts["call"] == 2
     assert "order 3 is not wanted" in facts["reason"]
+
+
+def test_a_commit_that_is_refused_fails_its_message_and_not_the_player(journal: Journal) -> None:
+    async def work(manager: Manager) -> Any:
+        await record(manager, 1)
+        await record(manager, 2)
+        commit, refusals = manager.backend.commit, [True]
+
+        async def refusing(transaction: UUID) -> None:
+            if refusals:
+                refusals.pop()
+                raise InsufficientResources("the quota is used up")
+            await commit(transaction)
+
+        manager.backend.commit = refusing  # type: ignore[method-assign]
+        events = Events()
+        player = await played(manager, application(journal), queue=QUEUE, on_event=events)
+        return sorted(events.kinds), len(await messages(manager, f"{QUEUE};retry_0")), player.figures.messages_played
+
+    assert run(work) == (["aborted", "moved", "played"], 1, 1)
+    assert placed(journal) == [1, 2]
 
 
 @pytest.mark.spec("QC-008", "QC-117")

@@ -27,9 +27,19 @@ from lior.components.intake import Intake
 from lior.components.ladder import DEAD, Ladder
 from lior.components.places import Places
 from lior.components.playback import CallFailed, Stage
-from lior.errors import LiorError, MessageLocked, MessageNotFound, Timeout, TransactionUsage
+from lior.errors import (
+    LiorError,
+    MessageLocked,
+    MessageNotFound,
+    ServiceNotAvailable,
+    StoreCorrupt,
+    StoreUnusable,
+    Timeout,
+    TransactionUsage,
+)
 
 GONE: Final = (MessageNotFound, MessageLocked, TransactionUsage)  # another reader was faster
+FOR_GOOD: Final = (ServiceNotAvailable, StoreUnusable, StoreCorrupt)  # no use in going on
 Outcome = Literal["dead", "drop"]
 
 
@@ -198,7 +208,7 @@ class Player:
         self.figures.active += 1
         began = time.perf_counter()
         try:
-            failed = await self._played(level, message, transaction)
+            failed = await self._played(queue, level, message, transaction)
             self._intake.played(time.perf_counter() - began)
             if failed is not None:
                 async with self._intake.quiet():
@@ -208,7 +218,7 @@ class Player:
             self.figures.active -= 1
 
     async def _played(
-        self, level: int, message: ReceivedMessage, transaction: Transaction
+        self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction
     ) -> Rejected | CallFailed | None:
         """Checked, played and committed; or the reason to take it back."""
         try:
@@ -222,14 +232,26 @@ class Player:
         except BaseException:
             await transaction.abort()
             raise
-        self._commits.append(asyncio.create_task(self._commit(transaction, message, playback, level)))
+        self._commits.append(asyncio.create_task(self._commit(queue, level, message, transaction, playback)))
         await self._settle(self._most_commits - 1)
         return None
 
     async def _commit(
-        self, transaction: Transaction, message: ReceivedMessage, playback: Playback, level: int
+        self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction, playback: Playback
     ) -> None:
-        await transaction.commit()
+        """A commit that is refused is a failure of the message; one that nobody answers is the player's end."""
+        identifier = transaction.identifier
+        try:
+            await transaction.commit()
+        except FOR_GOOD:
+            raise
+        except LiorError as error:
+            assert self._intake is not None
+            async with self._intake.quiet():
+                with suppress(LiorError):
+                    await self._manager.backend.abort(identifier)
+                await self._failed(queue, level, message, CallFailed(None, "commit", error))
+            return
         self._done(message, playback, level)
 
     async def _settle(self, left: int = 0) -> None:
