@@ -52,7 +52,9 @@ $(TESTING): $(RUNTIME) requirements/test.txt
 
 .PHONY: debian
 debian:
-	@bash tools/debian-packages.sh "printf '#include <stdio.h>\n#include <dlfcn.h>\n' | gcc -E -:gcc,libc6-dev" "curl --version:curl"
+	@bash tools/debian-packages.sh "printf '#include <stdio.h>\n#include <dlfcn.h>\n' | gcc -E -:gcc,libc6-dev" \
+		"curl --version:curl" "command -v wine && command -v wineboot:wine" "command -v widl && command -v winegcc:wine64-tools" \
+		"test -e /usr/include/wine/wine/windows/wtypes.idl:libwine-dev" "command -v ntlm_auth:winbind"
 
 # --- Use ---
 

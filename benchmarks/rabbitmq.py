@@ -3,6 +3,7 @@
 The node has its own directories, ports and epmd on 127.0.0.1, so that a RabbitMQ of this machine is left alone.
 
     python benchmarks/rabbitmq.py PORT durable|plain COUNT WINDOW BYTES [consumer]     publishes, prints JSON
+    python benchmarks/rabbitmq.py PORT send|receive|'one by one' COUNT WINDOW BYTES    durable, one direction
 """
 
 import json
@@ -131,6 +132,14 @@ class Node:
         result["broker_cpu"] = (cpu_seconds(self.pid) - before) / count
         return result
 
+    def durable(self, count: int, kind: str, *, window: int, size: int = 1024) -> dict[str, Any]:
+        """One process that sends with confirms, one message after the other, or receives what is there."""
+        done = subprocess.run([sys.executable, __file__, str(self.port), kind, str(count), str(window), str(size)],
+                              env={**os.environ, "LIOR_BENCH_BROKER": str(self.pid)}, check=True,
+                              stdout=subprocess.PIPE, text=True)
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
 
 def parameters(port: int) -> pika.ConnectionParameters:
     return pika.ConnectionParameters("127.0.0.1", port, heartbeat=0)
@@ -187,6 +196,44 @@ def consume(port: int, count: int, ready: int) -> None:
     connection.close()
 
 
+def one_direction(port: int, kind: str, count: int, window: int, size: int) -> dict[str, float]:
+    connection = pika.BlockingConnection(parameters(port))
+    channel = connection.channel()
+    channel.queue_declare(QUEUE, durable=True)
+    body = os.urandom(size)
+    if kind == "receive":
+        published(channel, count, body, durable=True, window=window)
+    pid = int(os.environ["LIOR_BENCH_BROKER"])
+    before, start, used = cpu_seconds(pid), time.perf_counter(), time.process_time()
+    taken: list[float] = []
+    if kind == "receive":
+        channel.basic_qos(prefetch_count=window)
+        left = count
+        for method, _, _ in channel.consume(QUEUE):
+            channel.basic_ack(method.delivery_tag)
+            left -= 1
+            if not left:
+                break
+        channel.cancel()
+    elif kind == "send":
+        published(channel, count, body, durable=True, window=window)
+    else:
+        channel.confirm_delivery()
+        properties = pika.BasicProperties(delivery_mode=2)
+        for _ in range(count):
+            begun = time.perf_counter()
+            channel.basic_publish("", QUEUE, body, properties)
+            taken.append(time.perf_counter() - begun)
+    seconds, used = time.perf_counter() - start, time.process_time() - used
+    result = {"rate": count / seconds, "client_cpu": used / count, "broker_cpu": (cpu_seconds(pid) - before) / count}
+    if taken:
+        taken.sort()
+        result |= {"p50": taken[count // 2] * 1e3, "p99": taken[count * 99 // 100] * 1e3}
+    channel.queue_delete(QUEUE)
+    connection.close()
+    return result
+
+
 def consumer_process(port: int, count: int) -> int:
     reader, writer = os.pipe()
     pid = os.fork()
@@ -205,6 +252,9 @@ def consumer_process(port: int, count: int) -> int:
 
 def main() -> None:
     port, kind, count, window, size = int(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:6])
+    if kind not in ("durable", "plain"):
+        print(json.dumps(one_direction(port, kind, count, window, size)))
+        return
     connection = pika.BlockingConnection(parameters(port))
     channel = connection.channel()
     channel.queue_declare(QUEUE, durable=kind == "durable")

@@ -13,6 +13,7 @@ from lior.wire.headers import (
     SessionHeader,
     UserHeader,
 )
+from lior.wire.plain_packets import PlainMessage
 from lior.wire.queue_names import PacketName
 from lior.wire.session_packets import (
     ConnectionParameters,
@@ -81,8 +82,10 @@ class Play:
             elif isinstance(effect, Persisted):
                 self.persisted += effect.tokens
             elif isinstance(effect, Received):
-                self.received += 1
-                self.recoverable_received += effect.message.user.flags >> DM_SHIFT & 1
+                self.received += len(effect.messages)
+                self.recoverable_received += sum(
+                    message.message.is_recoverable if isinstance(message, PlainMessage)
+                    else message.user.flags >> DM_SHIFT & 1 for message in effect.messages)
             elif isinstance(effect, Close):
                 assert effect.reason
                 self.closed = True

@@ -21,6 +21,7 @@ from lior.client.backend import QueueInfo
 from lior.client.message import ReceivedMessage
 from lior.client.signing import Identity
 from lior.client.sync import Cursor, Queue, QueueManager, Runner, Transaction
+from lior.client.xml_identity import XmlIdentity
 from lior.errors import LiorError
 from lior.message import Acknowledgements, Message, MessageClass, ObjectId
 
@@ -28,6 +29,7 @@ __all__ = [
     "Acknowledgements",
     "Cursor",
     "Identity",
+    "XmlIdentity",
     "LiorError",
     "Message",
     "MessageClass",
@@ -54,12 +56,22 @@ def open(data: str | os.PathLike[str], **options: Any) -> QueueManager:
     return QueueManager.start(opening, Runner())
 
 
-def connect(target: str | os.PathLike[str] | None = None, *, token: str | None = None) -> QueueManager:
-    """A queue manager that `lior serve` runs, with the interface of `lior.open`: named by its data directory, by host
-    or host:port, or by a URL; without a name the one with its data in a default directory. Over TCP it wants its
-    token: `token`, LIOR_TOKEN, or the file that LIOR_TOKEN_FILE names."""
+def connect(
+    target: str | os.PathLike[str] | None = None,
+    *,
+    token: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    authentication: str | None = None,
+    level: str | None = None,
+) -> QueueManager:
+    """A queue manager that `lior serve` runs, or another one of the same protocols, with the interface of `lior.open`:
+    named by its data directory, by host or host:port, or by a URL; without a name the one with its data in a default
+    directory. A host wants a `user` with his `password` (or LIOR_USER and LIOR_PASSWORD_FILE), or the server's token
+    (`token`, LIOR_TOKEN, or the file that LIOR_TOKEN_FILE names)."""
 
     async def connecting() -> aio.QueueManager:
-        return await aio.connect(target, token=token)
+        return await aio.connect(target, token=token, user=user, password=password, authentication=authentication,
+                                 level=level)  # fmt: skip
 
     return QueueManager.start(connecting, Runner())

@@ -23,16 +23,25 @@ def open(data: str | os.PathLike[str], **options: Any) -> Opening:
     return Opening(start)
 
 
-def connect(target: str | os.PathLike[str] | None = None, *, token: str | None = None) -> Opening:
-    """A queue manager that `lior serve` runs: named by its data directory, by host or host:port, or by a URL; without
-    a name the one with its data in a default directory. Over TCP it wants its token: `token`, LIOR_TOKEN, or the
-    file that LIOR_TOKEN_FILE names. Await it, or use it with `async with`."""
+def connect(
+    target: str | os.PathLike[str] | None = None,
+    *,
+    token: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    authentication: str | None = None,
+    level: str | None = None,
+) -> Opening:
+    """A queue manager that `lior serve` runs, or another one of the same protocols: named by its data directory, by
+    host or host:port, or by a URL; without a name the one with its data in a default directory. A host wants a `user`
+    with his `password` (or LIOR_USER and LIOR_PASSWORD_FILE), or the server's token (`token`, LIOR_TOKEN, or the file
+    that LIOR_TOKEN_FILE names); docs/server.md says more. Await it, or use it with `async with`."""
 
     async def start() -> Backend:
-        from lior.client.remote import RemoteBackend  # the HTTP client takes a while to import
-        from lior.client.target import find
+        from lior.client.connecting import connected  # what it takes to connect takes a while to import
 
-        return await RemoteBackend.connect(find(target, token))
+        return await connected(target, token=token, user=user, password=password, authentication=authentication,
+                               level=level)  # fmt: skip
 
     return Opening(start)
 

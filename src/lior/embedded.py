@@ -13,14 +13,15 @@ from lior.client.target import default_directories
 from lior.names import LocalNames
 from lior.security import Caller
 from lior.server.local import MEMORY, LocalBackend, open_local
+from lior.server.rpc.accounts import AccountAdministration
 from lior.server.runtime import fresh_properties, local_names
 from lior.server.transfer_security.administration import SecurityAdministration, policy_for
 from lior.store import backup as backups
 from lior.store.doctor import examine, repair
 from lior.store.report import Report
 
-__all__ = ["MEMORY", "EmbeddedBackend", "backup", "describe", "examine", "own_names", "repair", "restore", "security",
-           "serve", "start"]
+__all__ = ["MEMORY", "EmbeddedBackend", "accounts", "backup", "describe", "examine", "own_names", "repair", "restore",
+           "security", "serve", "start"]
 
 EmbeddedBackend = LocalBackend[QueueInfo]
 
@@ -76,6 +77,11 @@ def security(
     return SecurityAdministration.of_directory(directory, policy_for(providers))
 
 
+def accounts(directory: str | os.PathLike[str]) -> AccountAdministration:
+    """The local accounts of a data directory, whether or not a queue manager has it open."""
+    return AccountAdministration(directory)
+
+
 def own_names(identifier: UUID) -> LocalNames:
     """What names mean on this computer, for a queue manager with this identifier."""
     return local_names(fresh_properties(identifier))
@@ -93,6 +99,8 @@ def serve(
     assignments: Sequence[str] = (),
 ) -> None:
     """Run a queue manager that others reach, until a signal ends it. `announce` gets its addresses."""
+    from lior.client.rpc.credentials import credentials, password_in
+    from lior.client.rpc.remote_reader import QmReader
     from lior.server import config as configuration  # so that nobody else waits for the HTTP server's import
     from lior.server import main
 
@@ -100,4 +108,7 @@ def serve(
     if bind:
         settings = configuration.merged(settings, {"server": {"bind": list(bind)}}, "--bind")
     directory = data or settings.server.data or default_directories()[0]
-    main.run(settings, Path(directory).absolute(), announce)
+    reading_as = None
+    if settings.rpc.user:
+        reading_as = credentials(settings.rpc.user, password_in(settings.rpc.password_file))
+    main.run(settings, Path(directory).absolute(), announce, lambda identifier: QmReader(identifier, reading_as))

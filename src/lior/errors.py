@@ -170,6 +170,10 @@ HRESULTS: Final[dict[str, int]] = {
     "LIOR_ERROR_CONFIGURATION": 0xE00E0007,
     "LIOR_ERROR_MESSAGE_TOO_LARGE": 0xE00E0008,
     "LIOR_ERROR_FORMATTER": 0xE00E0009,
+    "LIOR_ERROR_NO_SUBSCRIPTION": 0xE00E000A,
+    "LIOR_ERROR_CLAIM_FENCED": 0xE00E000B,
+    "LIOR_ERROR_CLAIM_BUSY": 0xE00E000C,
+    "LIOR_ERROR_CLAIMED": 0xE00E000D,
     "LIOR_ERROR_NOT_QUEUEABLE": 0xE00E0020,
     "LIOR_ERROR_NOT_PERSISTABLE": 0xE00E0021,
     "LIOR_ERROR_CALL_REFUSED": 0xE00E0022,
@@ -406,6 +410,22 @@ class BadConfiguration(LiorError, symbol="LIOR_ERROR_CONFIGURATION"):
 
 class MessageTooLarge(LiorError, symbol="LIOR_ERROR_MESSAGE_TOO_LARGE"):
     """The message is over the 4 MiB that a packet can carry."""
+
+
+class NoSubscription(LiorError, symbol="LIOR_ERROR_NO_SUBSCRIPTION"):
+    """There is no subscription of that name."""
+
+
+class ClaimFenced(LiorError, symbol="LIOR_ERROR_CLAIM_FENCED"):
+    """Another reader has the subscription now."""
+
+
+class ClaimBusy(LiorError, symbol="LIOR_ERROR_CLAIM_BUSY"):
+    """Another call on the subscription is under way."""
+
+
+class MessagesClaimed(LiorError, symbol="LIOR_ERROR_CLAIMED"):
+    """Messages are claimed by a subscription and stay until it releases or abandons them."""
 
 
 class FormatterError(LiorError, symbol="LIOR_ERROR_FORMATTER"):

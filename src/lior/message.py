@@ -169,6 +169,7 @@ class MessageSoap:
     compound_message: bytes = b""
     body: str = ""
     header: str = ""
+    receipts_to: str = ""  # URL of the stream's receipts: only the first message of a stream says it
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from lior.cli.main import cli
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "command-line.md"
-SHARED = {"--data", "--server", "--json", "--help", "--version"}
+SHARED = {"--data", "--server", "--user", "--password-file", "--json", "--help", "--version"}
 
 
 def every(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -20,6 +20,7 @@ from lior.errors import (
 from lior.message import Acknowledgements, MessageClass
 from lior.security import Acl, SecurityDescriptor, SecurityInformation, local_caller
 from lior.store.doctor import examine
+from lior.store.record import decode, encode
 from lior.store.schema import row_check
 from tests.client.library_scenario import AUDIT, DEAD, LEDGER, ORDERS, bodies
 
@@ -146,10 +147,15 @@ def test_what_expired_while_nobody_ran_is_a_dead_letter_before_anybody_reads(dat
         qm.send(ORDERS, b"x", recoverable=True, time_to_be_received=1, admin_queue=rf"DIRECT=OS:{AUDIT}",
                 acknowledge=Acknowledgements.FULL_RECEIVE)
         qm.send(ORDERS, b"y", recoverable=True, time_to_be_received=1000)
-    # What the store keeps is what counts after the restart: rewind that instead of waiting.
+    # What the store keeps is what counts after the restart: send it long ago there, instead of waiting.
     with sqlite3.connect(data / "store.db") as connection:
         connection.create_function("row_check", 8, row_check, deterministic=True)
-        connection.execute("UPDATE m SET e=1, k=row_check(q, l, n, 1, t, a, v, u) WHERE body=x'78'")
+        [(header,)] = connection.execute("SELECT hdr FROM m WHERE body=x'78'")
+        message = decode(header, b"x")
+        message.sent_time = 1_000_000_000.0
+        connection.execute(
+            "UPDATE m SET e=1000000001, hdr=?, k=row_check(q, l, n, 1000000001, t, a, v, u) WHERE body=x'78'",
+            (encode(message),))
     connection.close()
     with lior.open(data) as qm:
         assert bodies(qm, ORDERS) == [b"y"]

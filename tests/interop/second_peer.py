@@ -95,7 +95,8 @@ class Identity:
 class Listener:
     def __init__(self, identity: Identity, port: int) -> None:
         self.identity = identity
-        self._socket = socket.create_server((identity.address, port), backlog=64)
+        family = socket.AF_INET6 if ":" in identity.address else socket.AF_INET
+        self._socket = socket.create_server((identity.address, port), family=family, backlog=64)
 
     def __enter__(self) -> Listener:
         return self

@@ -293,6 +293,28 @@ def test_what_a_full_queue_refuses_is_kept_here_if_the_sender_wanted_it_kept(ser
         dead.receive_by_lookup_id(letters[0].lookup_identifier)
 
 
+@pytest.mark.spec("QB-156", "QB-157", "QB-169")
+def test_what_nobody_else_would_know_of_is_kept_here_if_the_sender_wanted_it_kept(
+    server: Daemon, session: Session, queue: Target, stream_queue: Target
+) -> None:
+    """Of a recoverable message its sender knows only that we have it. What is for others is not kept."""
+    missing = direct(rf"TCP:{server.address}\private$\missing")
+    late: dict[str, Any] = {"sent_time": int(time.time()) - 60, "time_to_reach_queue": 30}
+    kept = {b"missing": 0x8000, b"plain": 0x800A, b"late": 0x8002}
+    for journal in (True, False):
+        about = {"negative_journal": journal}
+        mark = b"" if journal else b"not "
+        session.recoverable(missing, mark + b"missing", **about)
+        session.recoverable(stream_queue.direct, mark + b"plain", **about)
+        session.recoverable(queue.direct, mark + b"late", **late, **about)
+        session.recoverable(private(5), mark + b"for another", address=os.urandom(16), **about)
+        session.transactional(missing, mark + b"transactional", next(session.identity.streams), 1, **about)
+    session.until_persisted()
+    with server.qm.open_queue(r".\SYSTEM$;DEADLETTER", "peek") as dead:
+        found = {bytes(message.body): message.failure_reason for message in dead}
+    assert {body: reason for body, reason in found.items() if body.split()[-1] in kept or b"an" in body} == kept
+
+
 def test_a_queue_with_a_journal_keeps_what_is_read_from_it(server: Daemon, session: Session) -> None:
     target = new_queue(server, journal=True)
     session.recoverable(target.direct, b"kept")

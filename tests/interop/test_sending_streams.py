@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.daemon import Daemon, eventually
+from tests.interop.daemon import Daemon, eventually, free_address
 from tests.interop.second_packets import Transaction, UserMessage, order_queue_of
 from tests.interop.second_peer import Identity, Listener, Session
 from tests.interop.test_sending import SYSTEM_JOURNAL, held, take, to
@@ -316,3 +316,17 @@ def test_an_end_that_comes_after_a_kill_is_still_understood(tmp_path: Path, me: 
             session.final_ack(order_queue_of(server.address), message, 0xC002)
             session.until_persisted()
         eventually(lambda: held(server, DEADXACT, b"body"))
+
+
+@pytest.mark.spec("QB-145", "QB-207")
+def test_behind_a_router_the_destination_may_answer_on_a_way_of_its_own(tmp_path: Path, me: Identity) -> None:
+    """The messages go to a router; the order acknowledgement comes from their destination itself."""
+    destination = Identity(free_address(), os.urandom(16))
+    settings = {**SETTINGS, f"routes.{destination.address}": me.address}
+    with Daemon(tmp_path / "data", settings=settings).prepare() as server, me.listen() as router:
+        burst(server, destination, b"1", b"2")
+        with router.accept() as session, destination.open(server.address) as back:
+            messages = take(session, 2)
+            session.acknowledge()
+            back.order_ack(order_queue_of(server.address), header(messages[0]).stream, 2)
+            eventually(lambda: not server.outgoing(destination.address))

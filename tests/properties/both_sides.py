@@ -13,6 +13,7 @@ from lior.queues.change import Change
 from lior.queues.descriptor import QueueAccessType, TwoPhaseRead
 from lior.queues.ports import Store
 from lior.queues.queue import Queue
+from lior.server.committer import count_of
 from lior.store.memory import MemoryStore
 from lior.testing.engine import Answer, ManualEngine
 from tests.properties.model import FOREVER, Curs, Desc, Entry, Op, Q, Refused, Tx
@@ -126,7 +127,8 @@ class BothSides(RuleBasedStateMachine):
 
     def align(self) -> None:
         """A subqueue that became empty is forgotten in a change of its own, of which the lists know nothing."""
-        for at, change in enumerate(self.core.pending):
+        for place, change in enumerate(self.core.pending):
+            at = count_of(self.core.pending[:place])
             forgets = [type(operation).__name__ for operation in change.operations] == ["DeleteQueue"]
             if forgets and not change.has_steps and (at >= len(self.model.pending) or self.model.pending[at].actions):
                 self.model.pending.insert(at, Op([], True))
@@ -138,8 +140,8 @@ class BothSides(RuleBasedStateMachine):
         BothSides.steps += 1
         self.check_answers()
         self.align()
-        assert len(self.core.pending) == len(self.model.pending), "changes that wait for the store"
-        assert len(self.batch) == len(self.model.flight)
+        assert count_of(self.core.pending) == len(self.model.pending), "changes that wait for the store"
+        assert count_of(self.batch) == len(self.model.flight)
         for queue in self.core.queues.values():
             if not queue.deleted:
                 self.check_queue(queue, self.model.queues.get(queue.name))

@@ -84,7 +84,8 @@ def test_an_error_that_is_none_is_malformed(data: Any) -> None:
 
 def test_no_value_of_any_property_is_a_defect(tmp_path: Path) -> None:
     """What a message may hold is the queue manager's to say, in a typed error of its own."""
-    with served(tmp_path / "data") as service, lior.connect(tmp_path / "data") as qm:
+    with served(tmp_path / "data") as server, lior.connect(tmp_path / "data") as qm:
+        service = server.admin
         qm.create_queue(r".\private$\q")
 
         session = ClientSession(service, service.backend._caller)

@@ -24,6 +24,7 @@ from lior.queues.definition import QueueProperties
 from lior.queues.descriptor import MessageSeekAction, QueueAccessType
 from lior.queues.outgoing import OutgoingQueue, OutgoingState
 from lior.queues.ports import Store
+from lior.server.committer import count_of
 from lior.store.sqlite import SqliteStore
 from lior.testing.engine import Answer
 from tests.properties.both_sides import OUT, BothSides
@@ -385,7 +386,8 @@ class Machine(BothSides):
         """The writer takes the first changes; the rest waits."""
         pending = self.engine.manager.take_pending()
         self.batch, self.core.pending[:0] = pending[:count], pending[count:]
-        self.model.flight, self.model.pending = self.model.pending[:count], self.model.pending[count:]
+        taken = count_of(self.batch)  # sends to one queue are one change; the model has one for each
+        self.model.flight, self.model.pending = self.model.pending[:taken], self.model.pending[taken:]
         self.stored = False
         if stored:
             self.write()
@@ -420,7 +422,7 @@ class Machine(BothSides):
                 self.take_batch(1000, False)
             self.finish_batch()
             self.align()
-            assert len(self.core.pending) == len(self.model.pending)
+            assert count_of(self.core.pending) == len(self.model.pending)
 
     @rule(seconds=st.sampled_from((0.25, 1.0, 1.0, 4.0)))
     def advance(self, seconds: float) -> None:

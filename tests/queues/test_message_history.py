@@ -51,6 +51,17 @@ def test_what_was_stored_is_known_after_a_restart(host: Host) -> None:
 
 
 @pytest.mark.spec("QB-154")
+def test_express_messages_that_were_lost_beside_others_are_forgotten(engine: ManualEngine) -> None:
+    history, now = engine.manager.message_history, engine.clock.wall()
+    history.record_volatile([key(1), key(2), key(3)], now)
+    history.forget([key(1), key(3), key(9)])
+    assert seen(engine, key(1), key(2), key(3)) == [False, True, False]
+    history.record_volatile([key(1)], now)
+    history.clean_up(now + 10_000)
+    assert len(history) == 0
+
+
+@pytest.mark.spec("QB-154")
 def test_what_could_not_be_stored_is_not_remembered(host: Host) -> None:
     engine = host.engine
     change = record(engine, key(1), key(2))

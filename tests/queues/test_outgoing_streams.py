@@ -11,7 +11,7 @@ from lior.queues.change import Change
 from lior.queues.descriptor import QueueAccessType
 from lior.queues.events import MessageAwaitsTransfer, MessageDeleted
 from lior.queues.outgoing import SequenceInfo
-from lior.queues.ports import DeleteMessage, PutState
+from lior.queues.ports import DeleteMessage, DeleteMessages, PutState
 from lior.queues.position import Position, State
 from lior.store.memory import MemoryStore
 from lior.testing.clock import FakeClock
@@ -317,7 +317,7 @@ def test_an_acknowledgement_of_many_is_stored_in_pieces(engine: ManualEngine) ->
     (sequence_id,) = ids(take(engine, LINK, 2500))
     change = Change()
     engine.manager.outgoing_streams.order_acked(change, sequence_id, 2500)
-    assert sum(isinstance(operation, DeleteMessage) for operation in change.operations) == 1024
+    assert sum(len(o.lookup_ids) for o in change.operations if isinstance(o, DeleteMessages)) == 1024
     engine.manager.core.submit(change)
     assert engine.commit() == 3
     assert queue.message_count == 0
@@ -336,6 +336,33 @@ def test_an_acknowledgement_after_a_restart_spares_the_messages_it_is_about(host
     assert outgoing(engine).message_count == 105
     taken = take(engine, LINK)
     assert [p.message.body for p in taken] == [b"%d" % n for n in range(201, 301)] + [b"plain"] * 5
+
+
+@pytest.mark.spec("QB-145", "QB-146", "QB-121")
+def test_an_acknowledgement_after_a_restart_reaches_what_waits_between_the_sent_and_the_new(host: Host) -> None:
+    send(host.engine, *(b"%d" % number for number in range(1, 7)))
+    (sequence_id,) = ids(take(host.engine, LINK))  # all of them were sent and arrived, and the sender was killed
+    engine = host.crash()
+    send(engine, b"of this run")
+    assert numbers(take(engine, LINK, 2)) == [1, 2]  # the window has no room for more
+    order_ack(engine, sequence_id, 5)
+    assert [place(p).sequence_number for p in take(engine, LINK)] == [6]
+    order_ack(engine, sequence_id, 6)
+    (new,) = take(engine, LINK)
+    assert new.message.body == b"of this run"
+
+
+@pytest.mark.spec("QB-184")
+def test_no_message_names_one_behind_it_as_the_one_before(engine: ManualEngine) -> None:
+    """An acknowledgement may speak of more than this run has sent, while its messages are still being removed."""
+    queue = send(engine, b"1", b"2", b"3")
+    (first,) = take(engine, LINK, 1)
+    change = Change()
+    engine.manager.outgoing_streams.order_acked(change, place(first).sequence_identifier, 3)
+    assert queue.stream is not None and queue.stream.acked[1] == 3  # and nothing is on disk
+    engine.manager.outgoing_streams.release(LINK, [first])
+    queue.stream.sent_to = 0
+    assert previous(engine, [first]) == [0]
 
 
 def test_what_somebody_else_removes_is_left_to_him(engine: ManualEngine) -> None:
@@ -434,7 +461,7 @@ def test_what_expired_is_not_sent_whether_or_not_anybody_looked_before(
             engine.send(sender, Message(body, delivery_guarantee=1, **fields))
         queue = outgoing(engine)
     send(engine, b"3")
-    engine.clock.advance(3)
+    engine.clock.advance(4)
     assert [p.message.body for p in take(engine, LINK)] == [b"3"]
     engine.commit()
     assert queue.message_count == 1
@@ -448,6 +475,8 @@ def test_what_expired_is_not_sent_whether_or_not_anybody_looked_before(
 def test_an_idle_queue_expires_too(engine: ManualEngine) -> None:
     queue = send(engine, b"1", time_to_reach_queue=3)
     engine.advance(3)
+    assert queue.message_count == 1
+    engine.advance(1)
     assert queue.message_count == 0
 
 

@@ -282,14 +282,18 @@ def test_the_transfer_learns_which_quota_is_used_up(engine: ManualEngine) -> Non
     assert queue.message_count == 1 and queue.used_bytes() == 620
 
 
-@pytest.mark.spec("DM-103")
-def test_a_message_late_for_its_queue_is_not_inserted(engine: ManualEngine) -> None:
+@pytest.mark.spec("DM-103", "MQ-078", "QB-169")
+@pytest.mark.parametrize("fraction", [0.0, 0.5, 0.999])
+def test_a_message_late_for_its_queue_is_not_inserted(engine: ManualEngine, fraction: float) -> None:
+    """Late is more seconds than it was given, both times in whole seconds: a short time is no shorter here because the
+    sender's clock was at the end of its second."""
     queue = engine.create()
-    sent = engine.clock.wall()
-    engine.clock.advance(10)
-    assert accept(engine, sent_time=sent, time_to_reach_queue=10) == 3
+    sent = int(engine.clock.wall())
+    engine.clock.advance(sent + 10 + fraction - engine.clock.wall())
+    assert accept(engine, sent_time=sent, time_to_reach_queue=9) == 3
     assert queue.message_count == 0 and queue.used_bytes() == 0
-    assert accept(engine, sent_time=sent, time_to_reach_queue=11) == 0
+    assert accept(engine, sent_time=sent, time_to_reach_queue=10) == 0
+    assert accept(engine, sent_time=sent + 3600, time_to_reach_queue=0) == 0
 
 
 @pytest.mark.spec("DM-100", "DM-130")

@@ -344,6 +344,14 @@ def test_the_same_identifier_cannot_begin_twice(engine: ManualEngine) -> None:
     assert engine.manager.begin().index != first.index
 
 
+@pytest.mark.spec("MQ-125")
+def test_indexes_wrap_at_20_bits_and_tell_live_transactions_apart(engine: ManualEngine) -> None:
+    alive = engine.manager.begin()
+    engine.manager.transactions._last_index = (1 << 20) - 3  # a million transactions later
+    indexes = [engine.manager.begin().index for _ in range(4)]
+    assert (alive.index, indexes) == (1, [(1 << 20) - 2, (1 << 20) - 1, 0, 2])
+
+
 def test_a_send_in_a_transaction_is_recoverable_and_the_system_queues_take_part(engine: ManualEngine) -> None:
     filled(engine)
     engine.create(r".\private$\plain")

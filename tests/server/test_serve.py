@@ -63,10 +63,13 @@ def test_listens_on_the_addresses_it_was_given_and_on_no_other(tmp_path: Path) -
                     assert row.split()[1].partition(":")[0] == own, row
 
 
+PORTS = ("admin.port", "binary.port", "ping.port", "srmp.http_port")
+
+
 def test_ports_that_are_0_are_off(tmp_path: Path) -> None:
-    with Serving(tmp_path / "data", settings={"admin.port": 0, "binary.port": 0, "ping.port": 0}) as server:
+    with Serving(tmp_path / "data", settings=dict.fromkeys(PORTS, 0)) as server:
         assert set(server.ready) == {"event", "pid", "socket"}
-        for port in (1801, 15801):
+        for port in (80, 1801, 15801):
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection((server.bind, port))
         with server.connect() as qm:
@@ -193,7 +196,7 @@ class Unprivileged(Serving):
 
 
 def test_a_port_without_the_privilege_for_it_is_a_warning_with_a_remedy(tmp_path: Path) -> None:
-    with Unprivileged(tmp_path / "data", settings={"binary.port": 80}) as server:
+    with Unprivileged(tmp_path / "data", settings={"binary.port": 81, "srmp.http_port": 0}) as server:
         assert "binary" not in server.ready
         [line] = lines(server.log, level="warning")
         assert "--set binary.port=PORT" in line

@@ -22,7 +22,7 @@ def full_message() -> Message:
         tracing_requested=True, tracing_queue=GUID_1, connector_type=GUID_2, hop_count=29, allow_peek_when_locked=True,
         security=MessageSecurity(1, b"sid", b"c" * 300, b"sig", b"mqf", 3, 24, "provider", b"key", 5, 0x8004, 0x6801),
         transaction=MessageTransaction(GUID_1, (1 << 64) - 1, 2, 1, 0xFFFFF, True, True, True, GUID_2, "status"),
-        soap=MessageSoap("<e/>", b"mime", "<b/>", "<h/>"), failure_reason=0x8002, failed_destination="x",
+        soap=MessageSoap("<e/>", b"mime", "<b/>", "<h/>", "http://h/r"), failure_reason=0x8002, failed_destination="x",
         packet=b"\x10\x00")
 
 

@@ -12,6 +12,7 @@ from lior.errors import InvalidParameter, LiorError, MessageStorageFailed, Store
 from lior.message import Message
 from lior.queues.ports import (
     DeleteMessage,
+    DeleteMessages,
     DeleteQueue,
     DeleteState,
     ExpectState,
@@ -227,6 +228,7 @@ operations = st.one_of(
     st.builds(lambda p, body: PutMessage(p[0], p[1], Message(body), 1.0), positions,
               st.sampled_from([b"", b"a", b"bc"])),
     st.builds(lambda p: DeleteMessage(*p), positions),
+    st.builds(DeleteMessages, st.integers(1, 3), st.lists(st.integers(1, 6), min_size=1, max_size=4)),
     st.builds(lambda p, t, n: MoveMessage(p[0], p[1], t[0], t[1], n, n, float(n)), positions, positions,
               st.integers(0, 9)),
     st.builds(lambda p, n: SetCounts(p[0], p[1], n), positions, st.integers(0, 9)),

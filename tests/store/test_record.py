@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lior.errors import InvalidParameter, LiorError, StoreCorrupt, StoreVersion
-from lior.message import Message, MessageSecurity, MessageSoap, MessageTransaction, ObjectId
+from lior.message import NULL_GUID, Message, MessageSecurity, MessageSoap, MessageTransaction, ObjectId
 from lior.store import record
 from lior.store.record import decode, encode
 from tests.store.messages import GUID_1, full_message
@@ -190,13 +190,23 @@ def test_any_bytes_read_or_end_in_a_typed_error(data: bytes, sealed: bool) -> No
     {"correlation_id": bytes(range(20))},
     {"tracing_queue": UUID(int=9)},
     {"identifier": None},
+    {"transaction": MessageTransaction(UUID(int=8), 7 << 32, 3, 2, 9, True, True), "priority": 0},
+    {"transaction": MessageTransaction(NULL_GUID, 1, 3, 1, 9, False, True)},
+    {"transaction": MessageTransaction(UUID(int=8), 1, 1, 0, 9, True, False)},
+    {"transaction": MessageTransaction(UUID(int=0), 1, 2, 1, 9)},
+    {"transaction": MessageTransaction(UUID(int=8), 1, 2, 1, 9, final_ack_required=True)},
 ])  # fmt: skip
 def test_a_usual_message_has_the_same_bytes_by_the_short_way_and_the_long_one(changes: dict[str, Any]) -> None:
     usual = {"identifier": ObjectId(UUID(int=5), 77), "source_queue_manager": UUID(int=5), "sent_time": 1.7e9}
     message = Message(b"body", **{**usual, **changes})
     short = record._encode_usual(message)
     assert short is None or short == record._encode_fields(message)
-    assert (short is None) is any(name in changes for name in ("priority", "correlation_id", "tracing_queue")) or (
+    part = message.transaction
+    unusual = part is not None and (
+        part.final_ack_required or not part.previous_sequence_number
+        or (part.transaction_identifier is not NULL_GUID and not part.transaction_identifier.int)
+    )  # fmt: skip
+    assert (short is None) is (unusual or any(name in changes for name in ("correlation_id", "tracing_queue"))) or (
         changes in ({"sent_time": 0.0}, {"identifier": None}) or message.source_queue_manager.int == 0
     )
 
@@ -204,7 +214,7 @@ def test_a_usual_message_has_the_same_bytes_by_the_short_way_and_the_long_one(ch
 @pytest.mark.parametrize("name", sorted(
     {field.name for field in fields(Message)}
     - {"body", "label", "delivery_guarantee", "negative_journaling_requested", "destination_queue", "identifier"}
-    - {"source_queue_manager", "sent_time"}
+    - {"source_queue_manager", "sent_time", "priority"}
     - {"lookup_identifier", "arrival_time", "abort_count", "move_count", "last_move_time"}  # the position's
 ))
 def test_every_other_field_takes_the_long_way(name: str) -> None:

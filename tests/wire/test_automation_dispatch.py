@@ -61,7 +61,7 @@ def test_both_calls_of_the_dispatch_example_are_read_and_written_octet_for_octet
     assert first == message.calls[0].data
     counted = AutomationWriter()
     write_invocation(counted, SHIP)
-    second = AutomationWriter(referent=counted.next_referent)
+    second = AutomationWriter(referent=counted.referents)
     write_invocation(second, PRIORITY)
     assert second.to_bytes() == message.calls[1].data
 

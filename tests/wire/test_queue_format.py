@@ -96,7 +96,7 @@ def test_refuses_a_type_without_an_arm() -> None:
 
 
 def test_refuses_a_suffix_that_does_not_exist() -> None:
-    with pytest.raises(IllegalFormatName):
+    with pytest.raises(Malformed):
         decoded(bytes.fromhex(f"01 06 0000 01 000000 {HEX}"))
 
 

@@ -61,13 +61,22 @@ class Session:
         """The queue manager, to the end of the block. Only `create` makes a directory that is not there:
         a mistyped name must not give an empty queue manager."""
         name, served = self.chosen()
-        with lior.connect(name) if served else lior.open(name, create=create) as manager:
+        with lior.connect(name, **self._as_whom()) if served else lior.open(name, create=create) as manager:
             yield manager
 
     def opening(self) -> lior.aio.Opening:
         """The same for a command that runs a loop of its own."""
         name, served = self.chosen()
-        return lior.aio.connect(name) if served else lior.aio.open(name, create=False)
+        return lior.aio.connect(name, **self._as_whom()) if served else lior.aio.open(name, create=False)
+
+    def _as_whom(self) -> dict[str, Any]:
+        """Options go before the environment, which the library looks at."""
+        user, file = self._context.params["user"], self._context.params["password_file"]
+        if user is None or file is None:
+            return {"user": user}
+        from lior.client.rpc.credentials import password_in  # it knows NTLM and Kerberos, which take a while to import
+
+        return {"user": user, "password": password_in(file)}
 
 
 def json_option(function: F) -> F:
@@ -81,10 +90,16 @@ def connected(function: Callable[..., Any]) -> Callable[..., Any]:
     def command(as_json: bool, **options: Any) -> Any:
         options.pop("data")
         options.pop("server")
+        options.pop("user")
+        options.pop("password_file")
         return function(Session(click.get_current_context(), as_json), **options)
 
     for option in (
         json_option,
+        click.option("--password-file", metavar="FILE", envvar="LIOR_PASSWORD_FILE", show_envvar=True,
+                     help="The file with his password."),
+        click.option("--user", metavar="USER", envvar="LIOR_USER", show_envvar=True,
+                     help="As whom to ask a server on another computer, over RPC."),
         click.option("--server", metavar="SERVER", envvar="LIOR_SERVER", show_envvar=True,
                      help="A running queue manager: its data directory, or host or host:port."),
         click.option("--data", metavar="DIR", envvar="LIOR_DATA", show_envvar=True,

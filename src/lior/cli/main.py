@@ -20,9 +20,11 @@ from lior.cli import (
     security_files,
     serve,
     storage,
+    subscription,
     top,
     trace,
     trigger,
+    user,
 )
 from lior.cli.output import DONE, FAILED, INTERRUPTED, NO_MESSAGE, show_error
 from lior.errors import LiorError, Timeout
@@ -92,7 +94,8 @@ for command in (
     receiving.journal, deadletter.dead_letter, operation.outgoing, operation.transaction, operation.security,
     operation.stats, top.top, trace.trace, operation.set_, storage.doctor, storage.backup, storage.restore,
     operation.compact,
-    security_files.certificate, security_files.key, trigger.trigger, component.component, explain.name, explain.error,
+    security_files.certificate, security_files.key, user.user, trigger.trigger, component.component,
+    subscription.subscription, explain.name, explain.error,
     explain.completion,
 ):  # fmt: skip
     cli.add_command(command)

@@ -21,6 +21,7 @@ from lior.client.formatters import Formatter
 from lior.client.message import ReceivedMessage, build, received
 from lior.client.signing import Identity, canonical
 from lior.client.trace import TraceEntry
+from lior.client.xml_identity import XmlIdentity
 from lior.errors import (
     IllegalFormatName,
     IllegalPropertyValue,
@@ -179,25 +180,18 @@ class QueueManager(Closing):
             transactional = self.backend.is_transactional(handle)
         if not transactional:
             return await self.backend.send(handle, message, None)
-        identifier = await self.backend.begin()
-        try:
-            sent = await self.backend.send(handle, message, identifier)
-        except BaseException:
-            await self.backend.abort(identifier)
-            raise
-        await self.backend.commit(identifier)
-        return sent
+        return await self.backend.send_alone(handle, message)
 
     async def _sign(
         self,
-        signer: Identity,
+        signer: Identity | XmlIdentity,
         message: Message,
         destination: str,
         handle: Any,
         transaction: Transaction | None,
         transactional: bool | None,
     ) -> None:
-        if not isinstance(signer, Identity):
+        if not isinstance(signer, Identity | XmlIdentity):
             raise IllegalPropertyValue(f"{type(signer).__name__} instead of Identity", where="sign")
         if self._itself is None:
             figures = await self.backend.properties()
@@ -291,6 +285,14 @@ class QueueManager(Closing):
     async def transactions(self) -> list[dict[str, Any]]:
         return await self.backend.transactions()
 
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        """Readers that claim messages, with what they claimed and released, and what waits for them."""
+        return await self.backend.subscriptions()
+
+    async def abandon_subscription(self, name: str) -> None:
+        """Give back to the queues what a subscription has claimed, and forget it. Its reader is locked out."""
+        await self.backend.abandon_subscription(name)
+
     async def decide(self, transaction: UUID, *, commit: bool) -> None:
         """End a transaction in doubt: one that was prepared, and whose coordinator does not answer."""
         known = {UUID(str(found["identifier"])): found["state"] for found in await self.backend.transactions()}
@@ -361,7 +363,9 @@ class Queue(Closing):
             await self._manager._sign(signer, message, self.format_name, self.handle, transaction, transactional)
         if transaction is None and not (self._transactional if transactional is None else transactional):
             return await self._backend.send(self.handle, message, None)
-        return await self._manager._send(self.handle, message, transaction, transactional)
+        if transaction is None:
+            return await self._backend.send_alone(self.handle, message)
+        return await self._backend.send(self.handle, message, transaction.identifier)
 
     async def receive(
         self, timeout: float | None = None, *, transaction: Transaction | None = None

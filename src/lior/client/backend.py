@@ -53,6 +53,10 @@ class Backend(Protocol):
 
     def send(self, handle: Any, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]: ...
 
+    def send_alone(self, handle: Any, message: Message) -> Awaitable[ObjectId]:
+        """In a transaction of its own, committed when the answer comes."""
+        ...
+
     def receive(
         self, handle: Any, timeout_ms: int, cursor: Any = None, transaction: UUID | None = None
     ) -> Awaitable[Message]: ...
@@ -136,8 +140,28 @@ class Backend(Protocol):
         how much of how much was looked at, where that can be told."""
         ...
 
+    def subscriptions(self) -> Awaitable[list[dict[str, Any]]]:
+        """Readers that claim messages: what they claimed and released, and what waits for them."""
+        ...
+
+    def abandon_subscription(self, name: str) -> Awaitable[None]:
+        """Give back what it claimed, and forget it."""
+        ...
+
     def backup(self, path: str) -> Awaitable[None]: ...
 
     def compact(self) -> Awaitable[int]: ...
 
     def close(self) -> Awaitable[None]: ...
+
+
+async def sent_alone(backend: Backend, handle: Any, message: Message) -> ObjectId:
+    """`send_alone` of a backend that has no call for it: begin, send, commit."""
+    identifier = await backend.begin()
+    try:
+        sent = await backend.send(handle, message, identifier)
+    except BaseException:
+        await backend.abort(identifier)
+        raise
+    await backend.commit(identifier)
+    return sent

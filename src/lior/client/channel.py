@@ -5,31 +5,24 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
 
+from lior.client.session_calls import Future, Parser, plain, undoing
 from lior.client.target import Reachable, Target, require_loopback
 from lior.errors import LiorError, Malformed, MessageTooLarge, OperationCancelled, ServiceNotAvailable
 from lior.message import Message
-from lior.security import SecurityDescriptor
 from lior.wire import admin_frames
-from lior.wire.admin_json import descriptor_to_json, error_from_json, message_to_json
-
-Parser = Callable[[Any, bytes], Any]  # of the result and the bytes beside it
-Future = asyncio.Future[Any]
+from lior.wire.admin_json import error_from_json
 
 FRAME: Final = 256 << 10  # bytes of calls in one frame; a longer one has a frame for itself
 HEARTBEAT: Final = 30.0
 CLOSE_SECONDS: Final = 5.0
 LONGEST_ANSWER: Final = 64 << 20
-# What a caller asked for and did not wait for is let go again.
-_UNDO: Final = {"open": "close", "open_cursor": "close_cursor", "begin": "abort"}
-_HELD: Final = {"close": "handle", "close_cursor": "cursor", "abort": "transaction"}
-
 
 class Call:
     __slots__ = ("arguments", "future", "name", "number", "parser", "sent")
@@ -151,7 +144,7 @@ class Channel:
                 break
             call.sent = True
             self._calls[call.number] = call
-            arguments = {name: _plain(value, blobs.put) for name, value in call.arguments.items() if value is not None}
+            arguments = {name: plain(value, blobs.put) for name, value in call.arguments.items() if value is not None}
             parts.append({"id": call.number, "call": call.name, "args": arguments})
             size += own
         return admin_frames.encode(parts, blobs) if parts else b""
@@ -192,11 +185,9 @@ class Channel:
             future.set_exception(error)
 
     def _undo(self, call: Call, result: Any) -> None:
-        undo = _UNDO.get(call.name)
+        undo = undoing(call.name, result)
         if undo is not None:
-            held = result["handle"] if call.name == "open" else result
-            forgotten = self.call(undo, {_HELD[undo]: held})
-            forgotten.add_done_callback(_ignore)
+            self.call(*undo).add_done_callback(_ignore)
 
     # The end
 
@@ -227,18 +218,6 @@ class Channel:
 def _ignore(future: Future) -> None:
     if not future.cancelled():
         future.exception()
-
-
-def _plain(value: Any, put: Callable[[bytes], Any]) -> Any:
-    if isinstance(value, Message):
-        return message_to_json(value, put)
-    if isinstance(value, SecurityDescriptor):
-        return descriptor_to_json(value, put)
-    if isinstance(value, Mapping):
-        return {name: _plain(each, put) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each, put) for each in value]
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _size(call: Call) -> int:

@@ -83,6 +83,10 @@ def build(body: Any, formatter: str | Formatter | None, properties: dict[str, An
         message = _TO_SEND.copy()
         message.body, message.body_type = data, body_type
     for name, value in properties.items():
+        usual = _USUAL.get(name)
+        if usual is not None and type(value) is usual[1]:
+            setattr(message, usual[0], value)
+            continue
         setter = _SPECIAL.get(name)
         if setter is not None:
             setter(message, value)
@@ -116,6 +120,13 @@ _SPECIAL: Final[dict[str, Callable[[Message, Any], None]]] = {
     "express": _express,
     "correlation_id": _correlation,
     "privacy": set_privacy,
+}
+
+
+# Name, as the caller writes it -> the field, and the type that needs no closer look
+_USUAL: Final[dict[str, tuple[str, type]]] = {
+    alias: (ALIASES.get(alias, alias), _TYPES[ALIASES.get(alias, alias)][0])
+    for alias in (FIELDS | set(ALIASES)) - set(_SPECIAL)
 }
 
 

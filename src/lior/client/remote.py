@@ -1,4 +1,4 @@
-"""A queue manager in another process: the library's calls over the admin API.
+"""A queue manager in another process: the library's calls over sessions of the admin API.
 
 A connection that is lost is made again by the next call. What hung on the old one (handles, cursors,
 transactions) ended with it, and says so.
@@ -11,28 +11,29 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from lior.client.backend import QueueInfo, info_of
-from lior.client.channel import Channel
-from lior.client.target import Target
+from lior.client.backend import QueueInfo, info_of, sent_alone
+from lior.client.session_calls import SessionChannel
 from lior.errors import InvalidHandle, OperationCancelled, ServiceNotAvailable, TransactionSequence
 from lior.message import Message, ObjectId
 from lior.security import SecurityDescriptor
 from lior.wire.admin_json import descriptor_from_json, message_from_json, object_id, uuid
 
+OpenChannel = Callable[[], Awaitable[SessionChannel]]
+
 ACTIONS: Final = frozenset({"current", "next", "previous", "first", "last"})
 
 
 class Held:
-    """A handle or a cursor: its number in the session that gave it."""
+    """A handle or a cursor: its number in the session that gave it, or how that knows a handle of others."""
 
     __slots__ = ("channel", "number", "transactional")
 
-    def __init__(self, channel: Channel, number: int, transactional: bool | None = None) -> None:
+    def __init__(self, channel: SessionChannel, number: Any, transactional: bool | None = None) -> None:
         self.channel = channel
         self.number = number
         self.transactional = transactional
 
-    def live(self) -> Channel:
+    def live(self) -> SessionChannel:
         if self.channel.lost:
             raise InvalidHandle("the connection was lost since this was opened", remedy="open it again")
         return self.channel
@@ -43,25 +44,26 @@ class Taken:
 
     __slots__ = ("channel", "message", "number")
 
-    def __init__(self, channel: Channel, number: int, message: Message) -> None:
+    def __init__(self, channel: SessionChannel, number: int, message: Message) -> None:
         self.channel = channel
         self.number = number
         self.message = message
 
 
 class RemoteBackend:
-    """`lior.client.backend.Backend` over a channel."""
+    """`lior.client.backend.Backend` over the sessions that `open_channel` opens, one after the other."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self._channel: Channel | None = None
-        self._connecting: asyncio.Task[Channel] | None = None
-        self._transactions: dict[UUID, Channel] = {}
+    def __init__(self, open_channel: OpenChannel, where: str) -> None:
+        self.where = where
+        self._open_channel = open_channel
+        self._channel: SessionChannel | None = None
+        self._connecting: asyncio.Task[SessionChannel] | None = None
+        self._transactions: dict[UUID, SessionChannel] = {}
         self._closed = False
 
     @classmethod
-    async def connect(cls, target: Target) -> RemoteBackend:
-        backend = cls(target)
+    async def connect(cls, open_channel: OpenChannel, where: str) -> RemoteBackend:
+        backend = cls(open_channel, where)
         await backend._connected()
         return backend
 
@@ -75,22 +77,26 @@ class RemoteBackend:
 
     # The connection
 
-    async def _connected(self) -> Channel:
+    async def channel(self) -> SessionChannel:
+        """The session that calls go to now."""
+        return await self._connected()
+
+    async def _connected(self) -> SessionChannel:
         channel = self._channel
         if channel is not None and not channel.lost:
             return channel
         if self._closed:
-            raise ServiceNotAvailable("the connection is closed", where=str(self.target), remedy="connect again")
+            raise ServiceNotAvailable("the connection is closed", where=self.where, remedy="connect again")
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
         return await asyncio.shield(self._connecting)
 
-    async def _connect(self) -> Channel:
+    async def _connect(self) -> SessionChannel:
         try:
             lost, self._channel = self._channel, None
             if lost is not None:
                 await lost.close()
-            self._channel = await Channel.open(self.target)
+            self._channel = await self._open_channel()
             return self._channel
         finally:
             self._connecting = None
@@ -135,6 +141,9 @@ class RemoteBackend:
     def send(self, handle: Held, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]:
         arguments = {"handle": handle.number, "message": message, "transaction": self._transaction(transaction)}
         return handle.live().call("send", arguments, _identifier)
+
+    def send_alone(self, handle: Held, message: Message) -> Awaitable[ObjectId]:
+        return sent_alone(self, handle, message)
 
     def receive(
         self, handle: Held, timeout_ms: int, cursor: Held | None = None, transaction: UUID | None = None
@@ -254,6 +263,15 @@ class RemoteBackend:
     async def resume(self, name: str) -> None:
         await self._call("resume", name=name)
 
+    # Claims
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._call("subscriptions")
+        return found
+
+    async def abandon_subscription(self, name: str) -> None:
+        await self._call("abandon_subscription", name=name)
+
     # The queue manager
 
     async def set_online(self, online: bool) -> None:
@@ -280,7 +298,7 @@ class RemoteRead(asyncio.Future[Any]):
     Not `ending`, that is left to the caller."""
 
     def __init__(
-        self, channel: Channel, name: str, arguments: dict[str, Any], *, kept: bool = False, ending: bool = True
+        self, channel: SessionChannel, name: str, arguments: dict[str, Any], *, kept: bool = False, ending: bool = True
     ) -> None:
         super().__init__()
         self._channel = channel
@@ -326,7 +344,7 @@ def check_action(action: str) -> None:
         raise ValueError(f"an action is one of {', '.join(sorted(ACTIONS))}")
 
 
-def _number(cursor: Held | None) -> int | None:
+def _number(cursor: Held | None) -> Any:
     return None if cursor is None else cursor.number
 
 

@@ -65,10 +65,10 @@ class Identity:
              sid: Sid | str | None = None, password: bytes | None = None, **options: Any) -> Self:
         """From PEM files: one with both, or one each. Without `sid` it is the one that the certificate's subject
         names (UID=, as `create` makes them), else the local user's."""
-        text = _read(certificate)
+        text = read_pem(certificate)
         try:
             parsed = x509.load_pem_x509_certificate(text)
-            private = serialization.load_pem_private_key(text if key is None else _read(key), password)
+            private = serialization.load_pem_private_key(text if key is None else read_pem(key), password)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             raise _invalid("no certificate and private key in PEM form, or the wrong password",
                            str(certificate)) from None
@@ -100,17 +100,9 @@ class Identity:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write key and certificate into one new PEM file that only its owner reads."""
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(self.key.private_bytes(
-                    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
-                file.write(self.certificate_pem)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise StoreUnusable(error.strerror or str(error), where=os.fspath(path),
-                                remedy="name a new file in a directory that can be written") from None
+        save_pem(path, self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ) + self.certificate_pem)
 
     @property
     def certificate_pem(self) -> bytes:
@@ -139,6 +131,19 @@ class Identity:
         signature = sign(packet, self.key, level, self.hash_algorithm, form=self.form, order=self.order)
         security.signature = b"" if several else signature
         security.multi_queue_signature = signature if several else b""
+
+
+def save_pem(path: str | os.PathLike[str], content: bytes) -> None:
+    """Into a new file that only its owner reads."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise StoreUnusable(error.strerror or str(error), where=os.fspath(path),
+                            remedy="name a new file in a directory that can be written") from None
 
 
 def canonical(destination: str, computer_name: str) -> str:
@@ -189,7 +194,7 @@ def local_sid() -> Sid:
     return unix_user_sid(os.geteuid())
 
 
-def _read(path: str | os.PathLike[str]) -> bytes:
+def read_pem(path: str | os.PathLike[str]) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:

@@ -99,9 +99,9 @@ def running() -> Target:
                               "name another data directory or server")
 
 
-def is_served(directory: str | os.PathLike[str]) -> bool:
+def is_served(directory: str | os.PathLike[str], socket_file: str = SOCKET_FILE) -> bool:
     """Whether a queue manager answers at the directory's socket."""
-    path = Path(directory).absolute() / SOCKET_FILE
+    path = Path(directory).absolute() / socket_file
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(CONNECT_SECONDS)
         try:

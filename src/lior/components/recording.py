@@ -68,12 +68,12 @@ class Recording:
     def ndr_call(self, interface: Interface, method: Method, values: tuple[Any, ...]) -> tuple[Call, int]:
         writer = AutomationWriter(self._scope, self._referent)
         method.write(writer, values)
-        return Call(interface.iid, method.number, self._security(), writer.to_bytes()), writer.next_referent
+        return Call(interface.iid, method.number, self._security(), writer.to_bytes()), writer.referents
 
     def dispatch_call(self, method: Method, values: tuple[Any, ...]) -> tuple[Call, int]:
         writer = AutomationWriter(self._scope, self._referent)
         automation_dispatch.write_invocation(writer, invocation(method, values, self._scope, self.lcid))
-        return Call(IID_IDISPATCH, INVOKE, self._security(), writer.to_bytes()), writer.next_referent
+        return Call(IID_IDISPATCH, INVOKE, self._security(), writer.to_bytes()), writer.referents
 
     def _security(self) -> bytes:
         return (current_identity() or self._identity).extension()

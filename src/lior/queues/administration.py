@@ -29,7 +29,7 @@ from lior.queues.ports import DeleteQueue, DeleteState, PutState
 from lior.queues.position import Position, State, Step
 from lior.queues.queue import Queue
 from lior.queues.reading import Reading
-from lior.queues.removal import PURGE_CHUNK, Removal
+from lior.queues.removal import PURGE_CHUNK, Removal, require_unclaimed
 from lior.queues.transaction import Transaction, TransactionState
 from lior.security import Caller, QueueAccess, QueueManagerAccess, SecurityDescriptor
 
@@ -208,6 +208,8 @@ class Administration:
         self._core.require_service()
         self._require_ordinary(queue, "delete")
         self._access.check_queue(caller, queue, QueueAccess.DELETE_QUEUE)
+        for member in _family_and_journal(queue):
+            require_unclaimed(member, "deleted")
         handles = [handle for member in _family_and_journal(queue) for handle in self._detach(member)]
         self._delete_when_settled(queue, handles, reply)
 

@@ -27,6 +27,10 @@ class ByOrdinal(Generic[T]):
 
     def remove(self, ordinal: int, value: T) -> None:
         """Not there is as good."""
+        if ordinal not in self._more:
+            if self._one.get(ordinal) == value:
+                del self._one[ordinal]
+            return
         there = [known for known in self.get(ordinal) if known != value]
         self._one.pop(ordinal, None)
         self._more.pop(ordinal, None)

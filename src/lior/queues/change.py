@@ -4,6 +4,8 @@ The order is fixed: commit, then visible, then wake readers, then answer. Everyt
 step added with `then`; what undoes the change in memory when the commit fails is added with `otherwise`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -37,11 +39,12 @@ class Nobody:
 
 
 class Change:
-    __slots__ = ("_refused", "_reply", "_steps", "_value", "operations", "ordered")
+    __slots__ = ("_refused", "_reply", "_steps", "_value", "lazy", "operations", "ordered")
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.ordered = False  # nothing to store, but must not overtake changes that are waiting
+        self.lazy = False  # nobody waits for it: it may go with the next that somebody waits for
         # Flat triples (after the commit, after its failure, arguments): each object less here is one that the
         # garbage collector does not look at for every message.
         self._steps: tuple[Any, ...] = ()
@@ -81,6 +84,15 @@ class Change:
         reply = self._reply
         if reply is not None and not reply.cancelled():
             reply.set_result(self._value)
+
+    @property
+    def count(self) -> int:
+        """How many changes it is made of: `parts`."""
+        return 1
+
+    def parts(self) -> list[Change]:
+        """What it consists of, each to be committed or to fail by itself."""
+        return [self]
 
     def lost(self, error: LiorError) -> None:
         """A step after the commit raised: no answer would come any more."""

@@ -83,7 +83,10 @@ class Core:
         self.throttled = ""  # the reason, while the disk is too full to take messages
         self.broken: LiorError | None = None  # set for good when durability can no longer be promised
         self.pending: list[Change] = []
+        self.awaited = False  # somebody waits for one of them
+        self.pending_count = 0  # of what they are made of
         self.wake: Callable[[], None] = _nothing  # the engine's: something is pending or due
+        self.wake_later: Callable[[], None] = _nothing  # the engine's: something is pending that nobody waits for
         self.on_many: Callable[[], None] = _nothing  # the engine's: again MANY more changes are pending
         self.listeners: list[Callable[[Event], None]] = []
         self.message_listeners: list[Callable[[Event], None]] = []  # those of them who hear of each message
@@ -98,16 +101,25 @@ class Core:
             change.fail(self.broken)
         elif change.operations or change.ordered:
             self.pending.append(change)
-            count = len(self.pending)
-            if count == 1:
-                self.wake()
-            elif not count % MANY:
-                self.on_many()
+            self.joined_pending(change.lazy)
         else:
             change.finish()
 
+    def joined_pending(self, lazy: bool = False) -> None:
+        """One more is pending, or one more in the last that is."""
+        self.pending_count = count = self.pending_count + 1
+        if not lazy and not self.awaited:
+            self.awaited = True
+            self.wake()
+        elif count == 1:
+            self.wake_later()
+        if not count % MANY:
+            self.on_many()
+
     def take_pending(self) -> list[Change]:
         pending, self.pending = self.pending, []
+        self.pending_count = 0
+        self.awaited = False
         return pending
 
     def storage_failed(self, changes: Iterable[Change], error: LiorError) -> None:
@@ -131,7 +143,8 @@ class Core:
 
     def is_source(self, message: Message) -> bool:
         """The message was sent here first, and not taken over from another queue manager."""
-        return message.source_queue_manager == self.properties.identifier
+        source, own = message.source_queue_manager, self.properties.identifier
+        return source is own or source == own
 
     def handle(self) -> int:
         """Unique on the queue manager for its lifetime: a stale handle never meets a new object."""

@@ -16,14 +16,14 @@ class Counter:
     left, and when a number is beyond what is on disk it makes the caller's change carry the reservation.
     """
 
-    __slots__ = ("_asked", "_last", "_mask", "name", "reserved")
+    __slots__ = ("_asked", "_last", "mask", "name", "reserved")
 
     def __init__(self, name: str, reserved: int, bits: int) -> None:
         self.name = name
         self.reserved = reserved  # on disk: after a crash the count goes on from here
         self._asked = reserved
         self._last = reserved
-        self._mask = (1 << bits) - 1
+        self.mask = (1 << bits) - 1
 
     @property
     def last(self) -> int:
@@ -61,7 +61,19 @@ class Counter:
                 self._asked += BLOCK
             self._carry(change)  # one that asked for it before may fail, and this one not
             change.ordered = True
-        return last & self._mask
+        return last & self.mask
+
+
+    def take(self, change: Change, count: int) -> range:
+        """As `next`, that many at once: they may pass the mask, which whoever uses them applies."""
+        first = self._last + 1
+        self._last = last = self._last + count
+        if last > self.reserved:
+            while last > self._asked:
+                self._asked += BLOCK
+            self._carry(change)
+            change.ordered = True
+        return range(first, last + 1)
 
 
 def stored_limit(value: bytes | None) -> int:

@@ -217,8 +217,8 @@ class QueueManagerProperties:
     directory_integrated: bool = False
     directory_offline: bool = False
     hardened_security: bool = False
-    srmp_http_support: bool = False
-    srmp_pgm_support: bool = False
+    srmp_http_support: bool = True
+    srmp_pgm_support: bool = True
     connection_active: bool = True
     public_encryption_key_list: bytes = b"\x08\0\0\0\0\0\0\0"  # MQDSPUBLICKEYS without a key
     public_signing_key_list: bytes = b"\x08\0\0\0\0\0\0\0"

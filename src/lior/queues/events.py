@@ -65,6 +65,14 @@ class ConnectivityChanged:
 
 
 @dataclass(slots=True, frozen=True)
+class SupportChanged:
+    """SrmpHttpSupport and SrmpPgmSupport, as they are now."""
+
+    http: bool
+    pgm: bool
+
+
+@dataclass(slots=True, frozen=True)
 class ThrottledChanged:
     throttled: bool
     why: str
@@ -103,6 +111,7 @@ Event = (
     | QueueChanged
     | OutgoingStateChanged
     | ConnectivityChanged
+    | SupportChanged
     | ThrottledChanged
     | AccessAudited
     | MessageDropped

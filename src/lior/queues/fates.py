@@ -7,6 +7,7 @@ implementation must not raise and must not call back into the queue manager.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Protocol
 
@@ -33,6 +34,18 @@ class Fate(IntEnum):
 class Fates(Protocol):
     def arrived(self, position: Position) -> None:
         """A new message is in its queue: sent, come from elsewhere, or a copy for a journal or the dead letters."""
+        ...
+
+    def arrived_all(self, positions: Sequence[Position]) -> None:
+        """As `arrived` for each."""
+        ...
+
+    def removed_all(self, positions: Sequence[Position], reason: int) -> None:
+        """As `removed` for each."""
+        ...
+
+    def handed_all(self, positions: Sequence[Position], hop: str) -> None:
+        """As `handed` for each."""
         ...
 
     def removed(self, position: Position, reason: int) -> None:

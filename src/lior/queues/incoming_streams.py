@@ -7,6 +7,8 @@ was not: the position would claim messages that nobody has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -72,14 +74,19 @@ class IncomingStreams:
         for key, info in self._core.incoming.items():
             info.tracking = Tracking(key, state.state[INCOMING, key], _place(info))
 
-    def position(self, queue: Queue | None, message: Message) -> IncomingTransactionalTransferInfo:
+    def position(
+        self, queue: Queue | None, message: Message, sender: UUID | None = None
+    ) -> IncomingTransactionalTransferInfo:
         """Where the stream of this message stands; without a queue, of one to nowhere. Each destination format name
-        is a stream of its own, since each has its own outgoing queue at the sender (QB-098)."""
+        is a stream of its own, since each has its own outgoing queue at the sender (QB-098). `sender` is the queue
+        manager that the stream says it is of, where it says so."""
         queue_id = NOWHERE if queue is None else queue.queue_id
-        known = (queue_id, message.source_queue_manager, message.destination_queue)
+        if sender is None:
+            sender = message.source_queue_manager
+        known = (queue_id, sender, message.destination_queue)
         info = self._known.get(known)
         if info is None:
-            info = IncomingTransactionalTransferInfo(message.destination_queue, message.source_queue_manager)
+            info = IncomingTransactionalTransferInfo(message.destination_queue, sender)
             info = self._core.incoming.get(info.key(queue_id), info)
             if len(self._known) >= _KNOWN:
                 self._known.clear()
@@ -98,6 +105,23 @@ class IncomingStreams:
             last = info.last_sequence_number
             return transaction.sequence_number > last >= transaction.previous_sequence_number
         return sequence_id > info.sequence_id and transaction.previous_sequence_number == 0
+
+    def accepts_all(self, info: IncomingTransactionalTransferInfo, messages: Sequence[Message]) -> bool:
+        """Each is the next when those before it are taken."""
+        first = messages[0].transaction
+        if first is None or not self.accepts(info, first):
+            return False
+        sequence_id, last = first.sequence_identifier, first.sequence_number
+        for message in islice(messages, 1, None):
+            transaction = message.transaction
+            if (
+                transaction is None
+                or transaction.sequence_identifier != sequence_id
+                or not transaction.sequence_number > last >= transaction.previous_sequence_number
+            ):
+                return False
+            last = transaction.sequence_number
+        return True
 
     def reject(self, info: IncomingTransactionalTransferInfo) -> None:
         """A message that is not the next one is dropped, and counted."""

@@ -6,7 +6,9 @@ that a backlog of millions stays small and taking the head stays cheap at any de
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import gt
 
 CHUNK = 512
 
@@ -91,6 +93,38 @@ class LookupIndex:
         elif place == len(chunk):
             self._lasts[at] = chunk[-1]
         return True
+
+    def extend(self, lookup_ids: Sequence[int]) -> None:
+        """Insert ids that are not there yet; nearly always ascending and above all others."""
+        lasts = self._lasts
+        if not lasts or lookup_ids[0] < lasts[-1] or len(self._chunks[-1]) + len(lookup_ids) > 2 * CHUNK or any(
+                map(gt, lookup_ids, islice(lookup_ids, 1, None))):
+            for lookup_id in lookup_ids:
+                self.add(lookup_id)
+            return
+        self._chunks[-1].extend(lookup_ids)
+        lasts[-1] = lookup_ids[-1]
+        self._count += len(lookup_ids)
+
+    def head(self, count: int) -> list[int]:
+        """The first ids, at most `count`."""
+        found: list[int] = []
+        for chunk in self._chunks:
+            found += chunk[: count - len(found)]
+            if len(found) == count:
+                break
+        return found
+
+    def discard_head(self, count: int) -> None:
+        """Remove the first `count` ids, which are there."""
+        self._count -= count
+        while count:
+            chunk = self._chunks[0]
+            if count < len(chunk):
+                del chunk[:count]
+                return
+            count -= len(chunk)
+            del self._chunks[0], self._lasts[0]
 
     def first(self) -> int | None:
         return self._chunks[0][0] if self._chunks else None

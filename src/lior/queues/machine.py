@@ -11,7 +11,7 @@ from lior.queues.access import Access, rights_to_change
 from lior.queues.change import Change, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueManagerProperties
-from lior.queues.events import ConnectivityChanged
+from lior.queues.events import ConnectivityChanged, SupportChanged
 from lior.queues.ports import PutState
 from lior.security import Caller, QueueManagerAccess, SecurityDescriptor
 
@@ -19,6 +19,7 @@ QUEUE_MANAGER: Final = "queue manager"  # the kind under which the store keeps t
 NEXT_QUEUE_ID: Final = "next queue id"  # what prepared transactions say of a deleted queue is not another's
 
 _NUMBERS: Final = frozenset({"queue_manager_quota", "journal_quota", "default_time_to_reach_queue"})
+_SUPPORT: Final = frozenset({"srmp_http_support", "srmp_pgm_support"})
 _FLAGS: Final = frozenset(
     {
         "foreign_system",
@@ -86,6 +87,8 @@ class Machine:
             for queue in self._core.outgoing.values():
                 change.otherwise(setattr, queue, "state", queue.state)
                 queue.follow_hardened_security(properties.hardened_security)
+        if not changes.keys().isdisjoint(_SUPPORT):
+            change.then(self._core.emit, SupportChanged(properties.srmp_http_support, properties.srmp_pgm_support))
         change.answer(reply)
         self._core.submit(change)
 

@@ -17,6 +17,7 @@ from lior.names import FormatName, LocalNames, MultipleName, PathName, SingleNam
 from lior.queues.access import Access
 from lior.queues.administration import Administration
 from lior.queues.awaiting import Awaiting
+from lior.queues.batches import Batches
 from lior.queues.change import Change, Nobody, Reply
 from lior.queues.core import Clock, Core
 from lior.queues.definition import QueueManagerProperties, QueueProperties
@@ -37,12 +38,14 @@ from lior.queues.opening import Opening
 from lior.queues.outgoing import OutgoingQueue, dispatch_order
 from lior.queues.outgoing_streams import OutgoingStreams
 from lior.queues.ports import Ids, Store, TransactionOutcomes
+from lior.queues.publishing import Publishing
 from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.queues.removal import Removal
 from lior.queues.routing import Routing
 from lior.queues.sending import EnqueueStatus, Sending
 from lior.queues.startup import load
+from lior.queues.subscriptions import Subscriptions
 from lior.queues.tracing import Tracing
 from lior.queues.transaction import Transaction
 from lior.queues.transactions import Transactions
@@ -84,7 +87,10 @@ class QueueManager:
         self.machine = Machine(self.core, self.access)
         self.outgoing_streams = OutgoingStreams(self.core, self.sending, self.removal, Awaiting(self.core))
         self.incoming_streams = IncomingStreams(self.core, self.removal)
+        self.batches = Batches(self.core, self.sending, self.removal, self.outgoing_streams)
         self.message_history = MessageHistory()
+        self.publishing = Publishing(self.core, self.sending, self.transactions)
+        self.subscriptions = Subscriptions(self.core, self.access, self.removal, self.moving)
         self.tracing = Tracing(self.sending)
 
     # Life
@@ -95,7 +101,14 @@ class QueueManager:
         if self.state is not QueueManagerState.STOPPED or self.core.queues:
             raise ServiceNotAvailable("this queue manager was started before", remedy="open the data anew")
         self.state = QueueManagerState.INITIALIZING
-        parts = (self.outgoing_streams, self.incoming_streams, self.message_history, self.core.peers)
+        parts = (
+            self.outgoing_streams,
+            self.incoming_streams,
+            self.message_history,
+            self.core.peers,
+            self.subscriptions,
+            self.publishing,
+        )
         load(self.core, self.transactions, parts)
         for transaction in self.transactions.in_doubt():
             self._decide(transaction, outcomes)
@@ -181,15 +194,25 @@ class QueueManager:
         """On the monotonic clock: when a waiting read times out."""
         return self.core.waits.deadline()
 
+    def forget_idle(self, queues: Iterable[OutgoingQueue]) -> list[OutgoingQueue]:
+        """Those of the outgoing queues that had nothing left, which are gone now."""
+        change = Change()
+        gone = [q for q in queues if not self.outgoing_streams.unconfirmed(q) and self.moving.forget_idle(change, q)]
+        if change.operations:
+            self.core.submit(change)
+        return gone
+
     def next_expiry(self) -> float | None:
-        """On the wall clock: when a message expires."""
-        return self.core.expiries.next()
+        """On the wall clock: when a message expires, or a claim ends."""
+        ends = [end for end in (self.core.expiries.next(), self.subscriptions.next_timeout()) if end is not None]
+        return min(ends, default=None)
 
     def tick(self) -> None:
         """Do what is due now."""
         self.core.waits.expire(self.core.clock.monotonic())
         while self.removal.expire_due():
             pass
+        self.subscriptions.give_back_overdue()
 
     # Queues
 

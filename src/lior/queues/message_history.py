@@ -8,7 +8,7 @@ forgotten is overwritten by a later one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final
 
@@ -66,6 +66,10 @@ class MessageHistory:
             self.record_volatile((key,), now)
         return True
 
+    def has_none_of(self, keys: Iterable[bytes]) -> bool:
+        """None of them came before, not even long ago."""
+        return self._by_key.keys().isdisjoint(keys)
+
     def settled(self, key: bytes) -> bool:
         """False while the change that brings the message is under way: a second copy must not be acknowledged, for
         that change may fail yet."""
@@ -115,6 +119,11 @@ class MessageHistory:
             group = self._shared = self._append(now, None)
         self._add(group, keys)
 
+    def forget(self, keys: Sequence[bytes]) -> None:
+        """Express messages that were lost with the change of others that failed: they come again."""
+        for key in keys:
+            self._by_key.pop(key, None)
+
     def _append(self, now: float, row: int | None) -> Group:
         self._number += 1
         group = Group(self._number, now, row)
@@ -124,8 +133,7 @@ class MessageHistory:
     def _add(self, group: Group, keys: Sequence[bytes]) -> None:
         group.keys += keys
         self._kept += len(keys)
-        for key in keys:
-            self._by_key[key] = group
+        self._by_key.update(dict.fromkeys(keys, group))
 
     def clean_up(self, now: float) -> None:
         """Forget what is too old (QB-114). Whatever is recorded does this too."""

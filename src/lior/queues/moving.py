@@ -82,6 +82,22 @@ class Moving:
             self._core.outgoing.pop(queue.destination.key, None)
             self._core.queues.pop(queue.queue_id, None)
 
+    def forget_idle(self, change: Change, queue: OutgoingQueue) -> bool:
+        """An outgoing queue that was used and has nothing left: whoever can have messages sent to names of his choice
+        (an administration queue is one) would fill memory and disk with empty queues."""
+        if queue.message_count or queue.descriptors or queue.staged_inserts or queue.uncommitted_bytes:
+            return False
+        if queue.state in (OutgoingState.ON_HOLD, OutgoingState.LOCKED):
+            return False
+        if queue.stream is not None and not queue.stream.is_finished:
+            return False
+        queue.deleted = True
+        self._core.outgoing.pop(queue.destination.key, None)
+        self._core.queues.pop(queue.queue_id, None)
+        if queue.persisted:
+            change.operations.append(DeleteQueue(queue.queue_id))
+        return True
+
     def _is_awaited(self, queue: Queue) -> bool:
         """An open transaction moves messages into it."""
         return any(

@@ -119,10 +119,25 @@ class Opening:
                 "the queue is on another computer", where=str(name), remedy="connect to that computer to read it"
             )
         require_resolvable(name, self._core)
+        self._require_support(name)
         return self._routing.outgoing(name)
+
+    def _require_support(self, name: SingleName) -> None:
+        """SrmpHttpSupport and SrmpPgmSupport (MC-MQSRM): nothing is taken for a way that is switched off."""
+        properties = self._core.properties
+        for off, what, flag in (
+            (isinstance(name, DirectName) and name.is_http and not properties.srmp_http_support,
+             "SOAP messaging", "srmp_http_support"),
+            (isinstance(name, MulticastName) and not properties.srmp_pgm_support, "multicast", "srmp_pgm_support"),
+        ):  # fmt: skip
+            if off:
+                raise UnsupportedFormatNameOperation(
+                    f"{what} is switched off here", where=str(name), remedy=f"set the property {flag} of the machine")
 
     def _check_found(self, queue: Queue, name: SingleName, access: QueueAccessType) -> None:
         if isinstance(queue, OutgoingQueue):
+            if access is SEND:
+                self._require_support(name)
             if access is not SEND and access not in ADMIN_ACCESS:
                 raise QueueNotFound(
                     "the queue is on another computer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from struct import Struct
@@ -188,6 +188,7 @@ class OutgoingQueue(Queue):
         self.state = state or OutgoingState.INACTIVE
         self._after_lock = OutgoingState.WAITING
         self.follow_hardened_security(hardened)
+        self.awaited = False  # whoever sends looks at it anyway: no need to be told of each message
         self.stream: OutgoingStream | None = None  # of messages that are sent exactly once, if there are any
 
     def lock(self, position: Position, owner: object) -> None:
@@ -199,6 +200,11 @@ class OutgoingQueue(Queue):
         super().delete(position)
         if self.stream is not None:
             self.stream.forget(position)
+
+    def delete_all(self, positions: Sequence[Position]) -> None:
+        super().delete_all(positions)
+        if self.stream is not None:
+            self.stream.forget_all(positions)
 
     @property
     def is_http(self) -> bool:

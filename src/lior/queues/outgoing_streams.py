@@ -14,17 +14,18 @@ from typing import Final
 from uuid import UUID
 
 from lior.errors import LiorError
-from lior.message import Message, MessageClass, MessageTransaction
+from lior.message import Message, MessageClass
 from lior.queues.awaiting import Awaiting
 from lior.queues.change import Change
 from lior.queues.core import Core
 from lior.queues.events import MessageAwaitsTransfer, MessageDeleted, StorageFailed
 from lior.queues.final_acknowledgements import FinalAcknowledgements, Place
 from lior.queues.outgoing import OutgoingQueue, SequenceInfo
-from lior.queues.ports import DeleteMessage, LoadedState, PutState
+from lior.queues.ports import DeleteMessages, LoadedState, PutState
 from lior.queues.position import Position
 from lior.queues.removal import HELD, Removal
 from lior.queues.sending import Sending
+from lior.queues.sends import Sends
 from lior.queues.stream import Batch, OutgoingStream
 
 STREAM: Final = "stream"  # the kind under which the store keeps the time stamp of the ids of streams
@@ -77,22 +78,16 @@ class OutgoingStreams:
             self._begin(change, stream)
         if stream.change is not change or stream.batch.sequence_id != stream.sequence_id:
             stream.change, stream.batch = change, Batch(stream.sequence_id)
-            change.either(self._joined, self._decided, stream, stream.batch)
-        known = message.transaction
-        assert known is not None
+            if isinstance(change, Sends):
+                change.join(self._joined, self._decided, stream, stream.batch)
+            else:
+                change.either(self._joined, self._decided, stream, stream.batch)
+        place = message.transaction  # the message's own
+        assert place is not None
         number = stream.last_number + 1
-        message.transaction = MessageTransaction(
-            known.transaction_identifier,
-            stream.sequence_id,
-            number,
-            number - 1,
-            known.index,
-            known.first_in_transaction,
-            known.last_in_transaction,
-            known.final_ack_required,
-            known.connector_queue_manager,
-            known.status_queue,
-        )
+        place.sequence_identifier = stream.sequence_id
+        place.sequence_number = number
+        place.previous_sequence_number = number - 1
         position = self._sending.stage_insert(change, queue, message)
         stream.batch.lookup_ids.append(position.lookup_id)
         stream.last_number = number
@@ -109,8 +104,7 @@ class OutgoingStreams:
 
     def _joined(self, stream: OutgoingStream, batch: Batch) -> None:
         self._decided(stream, batch)
-        for lookup_id in batch.lookup_ids:
-            stream.add(lookup_id, batch.sequence_id)
+        stream.add_all(batch.lookup_ids, batch.sequence_id)
 
     def _decided(self, stream: OutgoingStream, batch: Batch) -> None:
         """Numbers of a change that failed are not used again: the next message names the one before them."""
@@ -170,13 +164,15 @@ class OutgoingStreams:
             stream.unacked += 1
             self.finals.sent.add(message.identifier.uniquifier, (stream.queue, lookup_id))
         before = stream.entries.before(lookup_id)
+        known_here = stream.queue.positions
         while before is not None:
-            other = self._at(stream.queue, before)
+            other = known_here.get(before) or self._at(stream.queue, before)
             if other is not None and other.message.transaction is not None:
                 known = other.message.transaction
                 return known.sequence_number if known.sequence_identifier == sequence_id else 0
             before = stream.entries.before(before)
-        return stream.acked[1] if first and stream.acked[0] == sequence_id else 0
+        acked_id, acked = stream.acked
+        return acked if first and acked_id == sequence_id and acked < transaction.sequence_number else 0
 
     def _at(self, queue: OutgoingQueue, lookup_id: int) -> Position | None:
         """The position of an entry; None if the message is damaged."""
@@ -230,13 +226,21 @@ class OutgoingStreams:
         for position in some:
             self._removal.take(change, position)
             message = position.message
-            wanted = message.negative_journaling_requested or message.positive_journaling_requested
-            if wanted or (message.transaction is not None and message.transaction.final_ack_required):
+            wanted = message.negative_journaling_requested
+            if queue.is_http:  # only who wants dead letters hears the end of a message (MC-MQSRM 3.1.5.1.8.3)
+                if message.positive_journaling_requested and not wanted:
+                    self._sending.stage_journal_copy(change, message)
+            else:
+                place = message.transaction
+                final = place is not None and place.final_ack_required
+                wanted = wanted or message.positive_journaling_requested or final
+            if wanted:
                 waiting.append(position)
                 self.finals.moving.add(position.lookup_id)
             else:
                 gone.append(position)
-                change.operations.append(DeleteMessage(queue.queue_id, position.lookup_id))
+        if gone:
+            change.operations.append(DeleteMessages(queue.queue_id, [position.lookup_id for position in gone]))
         row = self._awaiting.stage(change, queue, sequence_id, waiting) if waiting else 0
         change.either(self._acked, self._not_acked, stream, sequence_id, gone, waiting, row)
         if len(some) == CHUNK:
@@ -250,13 +254,10 @@ class OutgoingStreams:
             if position is None or position.message.transaction is None:
                 continue
             known = position.message.transaction
-            if known.sequence_identifier > sequence_id:
-                return
-            if known.sequence_identifier == sequence_id:
-                if known.sequence_number > number:
-                    return
-                if not isinstance(position.owner, HELD):
-                    yield position
+            if (known.sequence_identifier, known.sequence_number) > (sequence_id, number):
+                break  # a message of this run, perhaps, behind those that nobody has looked at since the start
+            if known.sequence_identifier == sequence_id and not isinstance(position.owner, HELD):
+                yield position
         for position in self._unread(stream):
             transaction = position.message.transaction
             if transaction is None or not stream.owns(position.message):
@@ -287,8 +288,8 @@ class OutgoingStreams:
     def _acked(
         self, stream: OutgoingStream, sequence_id: int, gone: list[Position], waiting: list[Position], row: int
     ) -> None:
-        for position in gone:
-            self._removal.deleted(position, MessageClass.ACK_REACH_QUEUE)
+        if gone:
+            self._removal.deleted_all(stream.queue, gone, MessageClass.ACK_REACH_QUEUE)
         if waiting:
             self._awaiting.arrived(row, stream.queue, sequence_id, waiting)
         for position in waiting:
@@ -330,6 +331,10 @@ class OutgoingStreams:
         return None
 
     # Management
+
+    def unconfirmed(self, queue: OutgoingQueue) -> int:
+        """Messages of the queue that were delivered and wait for their final acknowledgement."""
+        return self._awaiting.count(queue)
 
     def refresh(self, queue: OutgoingQueue) -> None:
         """What management shows of the stream (QB-149, QB-176)."""

@@ -34,6 +34,13 @@ class DeleteMessage(NamedTuple):
     lookup_id: int
 
 
+class DeleteMessages(NamedTuple):
+    """Many of one queue."""
+
+    queue_id: int
+    lookup_ids: Sequence[int]
+
+
 class MoveMessage(NamedTuple):
     """Give the message another queue or lookup id; content and arrival time stay unless given."""
 
@@ -91,7 +98,16 @@ class ExpectState(NamedTuple):
 
 
 Operation = (
-    PutMessage | DeleteMessage | MoveMessage | SetCounts | PutQueue | DeleteQueue | PutState | DeleteState | ExpectState
+    PutMessage
+    | DeleteMessage
+    | DeleteMessages
+    | MoveMessage
+    | SetCounts
+    | PutQueue
+    | DeleteQueue
+    | PutState
+    | DeleteState
+    | ExpectState
 )
 
 
@@ -142,6 +158,10 @@ class Store(Protocol):
 
     def scan(self, queue_id: int, after_lookup_id: int, limit: int) -> list[StoredMessage]:
         """Up to `limit` committed messages with lookup ids above `after_lookup_id`, in order."""
+        ...
+
+    def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:
+        """Lookup ids from `first` to `last` of committed messages, with their sizes, in order."""
         ...
 
     def snapshot(self, path: str) -> None:

@@ -4,6 +4,7 @@ A recoverable message that nobody touches has no Position in memory: its lookup 
 one that is Available. A Position is made when a message is new, express, locked or held in the cache.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 class State(Enum):
     STAGED = "staged"  # in a change that is not committed yet: nobody sees it
     AVAILABLE = "available"
+    CLAIMED = "claimed"  # by a subscription: out of sight, over restarts too
     LOCKED = "locked"  # by a transaction, a two-phase read or a removal under way
     PURGE_PENDING = "purge pending"  # purged while locked
     DELETED = "deleted"
@@ -27,6 +29,7 @@ class Step(Enum):
     """What happens to a position."""
 
     PUBLISH = "publish"  # its change committed
+    CLAIM = "claim"
     LOCK = "lock"
     RELEASE = "release"  # abort, or the end of a two-phase read that keeps the message
     PURGE = "purge"  # while locked
@@ -35,11 +38,14 @@ class Step(Enum):
     __hash__ = object.__hash__
 
 
-# (state, step) -> state; what is absent is an error. Claims of subscriptions add their rows here.
+# (state, step) -> state; what is absent is an error.
 TRANSITIONS: Final[dict[tuple[State, Step], State]] = {
     (State.STAGED, Step.PUBLISH): State.AVAILABLE,
     (State.STAGED, Step.DELETE): State.DELETED,
     (State.AVAILABLE, Step.LOCK): State.LOCKED,
+    (State.AVAILABLE, Step.CLAIM): State.CLAIMED,
+    (State.CLAIMED, Step.RELEASE): State.AVAILABLE,
+    (State.CLAIMED, Step.DELETE): State.DELETED,
     (State.LOCKED, Step.RELEASE): State.AVAILABLE,
     (State.LOCKED, Step.PURGE): State.PURGE_PENDING,
     (State.LOCKED, Step.DELETE): State.DELETED,
@@ -50,6 +56,17 @@ TRANSITIONS: Final[dict[tuple[State, Step], State]] = {
 
 class IllegalStep(AssertionError):
     """A position was asked for a step that its state does not have: a defect of the queue manager."""
+
+
+def step_all(positions: Sequence["Position"], before: State, step: Step, owner: object = None) -> None:
+    """The same step of many that are in the same state, as a rule."""
+    after = TRANSITIONS[before, step]
+    for position in positions:
+        if position.state is before:
+            position.state = after
+        else:
+            position.step(step)
+        position.owner = owner
 
 
 class Position:
@@ -83,6 +100,7 @@ class Position:
         move_count: int = 0,
         last_move_time: float = 0.0,
         state: State = State.STAGED,
+        size: int = 0,
     ) -> None:
         self.queue = queue
         self.lookup_id = lookup_id
@@ -91,7 +109,7 @@ class Position:
         self.state = state
         self.stored = stored  # the store has it, or will when its change commits
         self.expires = expires
-        self.size = message.size
+        self.size = size or message.size
         self.abort_count = abort_count
         self.move_count = move_count
         self.last_move_time = last_move_time

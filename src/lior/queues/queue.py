@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from lior.queues.definition import QueueProperties, QueueScope, QueueType
 from lior.queues.expiry import time_to_be_received_end
 from lior.queues.index import LookupIndex
 from lior.queues.ports import PutQueue, Store, StoredMessage
-from lior.queues.position import Position, State, Step
+from lior.queues.position import Position, State, Step, step_all
 
 if TYPE_CHECKING:
     from lior.queues.descriptor import OpenQueueDescriptor
@@ -75,9 +75,10 @@ class Queue:
         self.persisted = False  # the store knows the definition
         self.deleted = False
         self.available = LookupIndex()
+        self.claimed = LookupIndex()  # by subscriptions; stored, and none of them has a position in memory
         self.peekable: list[int] = []  # locked, yet visible to peeks (AllowPeekWhenLocked)
         self.positions: dict[int, Position] = {}
-        self.unavailable = 0  # locked or purge-pending positions: still in the queue, not in the index
+        self.unavailable = 0  # locked, purge-pending or claimed positions: still in the queue, not in the index
         self.total_bytes = 0
         self.uncommitted_bytes = 0  # staged inserts and messages of open transactions
         self.staged_inserts = 0  # durable inserts whose commit is under way
@@ -201,6 +202,45 @@ class Queue:
         self.positions[position.lookup_id] = position
         self.unavailable += 1
 
+    def claim(self, lookup_id: int) -> Position | None:
+        """Take an available message out of sight for a subscription; its position, if it was in memory."""
+        self.available.discard(lookup_id)
+        self.claimed.add(lookup_id)
+        self.unavailable += 1
+        position = self.positions.pop(lookup_id, None)
+        if position is not None:
+            position.step(Step.CLAIM)
+            if position.cached:
+                self.cache.used -= position.size
+                position.cached = False
+        return position
+
+    def claimed_positions(self, lookup_ids: Sequence[int], store: Store) -> list[Position]:
+        """The positions of claimed messages, ascending, with their content; those that are not claimed are left
+        out. Read in one run where they stand together."""
+        wanted = [lookup_id for lookup_id in lookup_ids if lookup_id in self.claimed]
+        found = {s.lookup_id: s for s in store.scan(self.queue_id, wanted[0] - 1, len(wanted))} if wanted else {}
+        positions = []
+        for lookup_id in wanted:
+            stored = found.get(lookup_id) or store.fetch(self.queue_id, lookup_id)
+            if stored is None:
+                raise StoreCorrupt(f"message {lookup_id:#018x} is claimed but not in the store", where=self.name,
+                                   remedy="stop the queue manager and run: lior doctor --repair")
+            position = self._from_store(stored)
+            position.state = State.CLAIMED
+            positions.append(position)
+        return positions
+
+    def lock_first(self, positions: Sequence[Position], owner: object) -> None:
+        """As `lock`, for the first messages of the order, which are in memory."""
+        step_all(positions, State.AVAILABLE, Step.LOCK, owner)
+        for position in positions:
+            if position.cached:
+                self.cache.used -= position.size
+                position.cached = False
+        self.available.discard_head(len(positions))
+        self.unavailable += len(positions)
+
     def unlocked(self, position: Position) -> None:
         """The position left the locked states; its owner let go."""
         self.unavailable -= 1
@@ -216,12 +256,41 @@ class Queue:
         elif not self._keep(position):
             self.positions.pop(position.lookup_id, None)
 
+    def publish_all(self, positions: Sequence[Position]) -> None:
+        """As `publish`, for new positions in their order."""
+        cache, ids = self.cache, [position.lookup_id for position in positions]
+        self.available.extend(ids)
+        self.positions.update(zip(ids, positions, strict=True))
+        for position in positions:
+            if position.stored:
+                used = cache.used + position.size
+                if used > cache.limit:
+                    del self.positions[position.lookup_id]
+                else:
+                    cache.used = used
+                    position.cached = True
+
     def delete(self, position: Position) -> None:
         """[MS-MQDMPR] 3.1.7.2.1: bytes are counted off here and nowhere else."""
         position.step(Step.DELETE)
         self.unlocked(position)
         self.positions.pop(position.lookup_id, None)
         self.total_bytes -= position.size
+        if self.claimed:
+            self.claimed.discard(position.lookup_id)
+
+    def delete_all(self, positions: Sequence[Position]) -> None:
+        """As `delete` for each."""
+        step_all(positions, State.LOCKED, Step.DELETE)
+        forget, total = self.positions.pop, 0
+        for position in positions:
+            forget(position.lookup_id, None)
+            total += position.size
+        if self.peekable:
+            gone = {position.lookup_id for position in positions}
+            self.peekable = [lookup_id for lookup_id in self.peekable if lookup_id not in gone]
+        self.total_bytes -= total
+        self.unavailable -= len(positions)
 
     # Seeking
 

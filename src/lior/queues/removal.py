@@ -6,11 +6,11 @@ are in the same change, so that a crash leaves all of them or none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
-from lior.errors import LiorError
+from lior.errors import LiorError, MessagesClaimed
 from lior.message import Message, MessageClass
 from lior.names import QueueSuffix
 from lior.queues.acknowledgements import (
@@ -40,8 +40,12 @@ HELD: Final = (Change, Transaction, TwoPhaseRead)  # who may own a lock besides 
 DELIBERATE = frozenset({MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED})
 
 
-# What the destination keeps of others' messages; QB-174 adds the full queue
-DESTINATION_KEEPS = frozenset({MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_EXCEED_QUOTA})
+# What the destination keeps of others' messages: QB-174 has the full queue, and the rest would vanish, for their sender
+# learns nothing more of what has arrived. Not what somebody had no right to: he could fill the dead-letter queue.
+DESTINATION_KEEPS = frozenset({
+    MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_EXCEED_QUOTA, MessageClass.NACK_REACH_QUEUE_TIMEOUT,
+    MessageClass.NACK_BAD_DST_Q, MessageClass.NACK_NOT_TRANSACTIONAL_MSG, MessageClass.NACK_HOP_COUNT_EXCEEDED,
+})  # fmt: skip
 
 
 class Removal:
@@ -111,6 +115,19 @@ class Removal:
             self._core.fates.removed(position, reason)
         if self._core.message_listeners:
             self._core.emit_message(MessageDeleted(queue, position.message, reason))
+        self.after_removal(queue)
+
+    def deleted_all(self, queue: Queue, positions: Sequence[Position], reason: int) -> None:
+        """As `deleted` for each."""
+        core = self._core
+        queue.delete_all(positions)
+        core.count_bytes(queue, -sum([position.size for position in positions]))
+        core.traffic.left(reason, len(positions))
+        if core.fates is not None:
+            core.fates.removed_all(positions, reason)
+        if core.message_listeners:
+            for position in positions:
+                core.emit_message(MessageDeleted(queue, position.message, reason))
         self.after_removal(queue)
 
     def release_from(self, owner: object, position: Position) -> None:
@@ -190,9 +207,12 @@ class Removal:
     ) -> None:
         """[MS-MQQB] 3.1.7.17, to the order queue that the stream's acknowledgements go to. It tells nobody what he
         did not know, so insecure or not does not matter."""
-        ack = None
-        if not message.failure_reason and not self._core.is_source(message):
-            ack = final_acknowledgement(message, reason)
+        if message.failure_reason or self._core.is_source(message):
+            return
+        if message.soap is not None and message.soap.envelope:  # by SRMP: a final stream receipt
+            self._sending.stage_final_receipt(change, message, reason)
+            return
+        ack = final_acknowledgement(message, reason)
         if ack is not None:
             self._sending.stamp_own(change, ack)
             self._sending.stage_own(change, self.order_queue_of(queue, message), ack, limited=limited)
@@ -204,9 +224,9 @@ class Removal:
             journal.properties = journal.properties.changed(quota=quota)
         self._sending.stage_copy(change, journal, message, failed=0)
 
-    def dead_letter(self, change: Change, queue: Queue, message: Message, reason: int) -> None:
+    def dead_letter(self, change: Change, queue: Queue | None, message: Message, reason: int) -> None:
         """Negative source journaling (DM-043, DM-132). Only the source queue manager keeps a message of a
-        transaction; the destination keeps one outside a transaction when it was not received in time."""
+        transaction; the destination keeps one outside a transaction for the reasons above."""
         transactional = message.transaction is not None
         source = self._core.is_source(message)
         arrived = not isinstance(queue, OutgoingQueue)
@@ -235,11 +255,15 @@ class Removal:
         """A message whose time to be received was over when it came: the normal expiry path."""
         self.refuse(change, queue, message, MessageClass.NACK_RECEIVE_TIMEOUT)
 
-    def refuse(self, change: Change, queue: Queue | None, message: Message, reason: MessageClass) -> None:
+    def refuse(
+        self, change: Change, queue: Queue | None, message: Message, reason: MessageClass, *, keep: bool = True
+    ) -> None:
         """A message that never gets into the queue, or that there is no queue for, with all that follows from it. The
         sender of a transactional one always hears of it, for it waits with what comes after."""
         if queue is None:
             self._sending.stage_acknowledgement(change, message, reason)
+            if keep and message.negative_journaling_requested:
+                self.dead_letter(change, None, message, reason)
         else:
             self._follow(change, queue, message, reason)
         if message.transaction is not None and (queue is None or not wants_final_acknowledgement(message)):
@@ -289,6 +313,7 @@ class Removal:
     def purge(self, queue: Queue, reply: Reply) -> None:
         """[MS-MQDMPR] 3.1.7.1.7: available messages go now, locked ones when their lock ends. Messages of
         open transactions are not in the queue yet and stay with them."""
+        require_unclaimed(queue, "purged")
         held = [position for position in queue.locked_positions() if position.state is State.LOCKED]
         self._purge_some(queue, held, iter(list(queue.available)), reply)
 
@@ -341,6 +366,13 @@ class Removal:
         self.take(change, position)
         change.otherwise(self.put_back, position)
         self._stage_held(change, position, MessageClass.ACK_REACH_QUEUE)
+
+
+def require_unclaimed(queue: Queue, what: str) -> None:
+    """A reader of claims may come back for them: they are pinned."""
+    if queue.claimed:
+        raise MessagesClaimed(f"{len(queue.claimed)} messages are claimed, and the queue cannot be {what}",
+                              where=queue.name, remedy="let the subscription finish, or: lior subscription abandon")
 
 
 def _ignore(queue: Queue) -> None:

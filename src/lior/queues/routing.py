@@ -121,6 +121,12 @@ class Routing:
             )
         return hop
 
+    def is_routed(self, name: SingleName) -> bool:
+        """A route says where its messages go: to another queue manager, perhaps, that hands them on."""
+        if isinstance(name, DirectName):
+            return self._core.peers.route(name.host) is not None
+        return isinstance(name, (PrivateName, MachineName)) and self._core.peers.is_configured(name.guid)
+
     def is_on_the_way(self, name: SingleName) -> bool:
         """Whether messages of others to this destination go through us (QB-155): a host with a route, a queue manager
         that is known. Anybody may ask us, so not every host that there is."""
@@ -134,7 +140,12 @@ class Routing:
             return self._local(name)
         if isinstance(name, (PublicName, DistributionListName, ConnectorName, MachineName)):
             return self._local(name) if isinstance(name, PublicName) else None
-        return self.outgoing(name)
+        return None if is_bygone(name) else self.outgoing(name)
+
+
+def is_bygone(name: SingleName) -> bool:
+    """An address of a network that only Windows NT and 2000 had ([MS-MQQB] 2.1.1, note 4)."""
+    return isinstance(name, DirectName) and name.protocol in ("IPX", "SPX")
 
 
 def _part(queue: Queue | None, subqueue: str, suffix: QueueSuffix) -> Queue | None:
@@ -174,6 +185,10 @@ def require_resolvable(name: SingleName, core: Core) -> None:
             "public queues of other computers need a directory service, and this queue manager has none",
             where=str(name),
             remedy="use a direct name: DIRECT=OS:host\\queue",
+        )
+    if is_bygone(name):
+        raise UnsupportedFormatNameOperation(
+            "nobody speaks IPX and SPX any more", where=str(name), remedy="use DIRECT=OS or DIRECT=TCP"
         )
     if isinstance(name, ConnectorName):
         raise UnsupportedFormatNameOperation("there are no connector queues here", where=str(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
@@ -14,7 +14,7 @@ from lior.errors import (
     MessageNotAuthenticated,
     TransactionUsage,
 )
-from lior.message import INFINITE, Message, MessageClass, ObjectId
+from lior.message import INFINITE, Message, MessageClass, MessageTransaction, ObjectId
 from lior.names import QueueSuffix, SingleName
 from lior.queues.acknowledgements import acknowledgement, wants_acknowledgement
 from lior.queues.change import Change, Reply
@@ -26,9 +26,10 @@ from lior.queues.events import MessageAvailable, MessageAwaitsTransfer
 from lior.queues.expiry import in_transit_end, time_to_be_received_end, time_to_reach_queue_end
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import PutMessage
-from lior.queues.position import Position, State, Step
+from lior.queues.position import Position, State, Step, step_all
 from lior.queues.queue import Queue
 from lior.queues.routing import Routing, parse_single
+from lior.queues.sends import MOST, Sends
 from lior.queues.transaction import Enqueue, Transaction
 
 TIME_TO_REACH_QUEUE: Final = Message().time_to_reach_queue
@@ -56,12 +57,15 @@ class Sending:
     def __init__(self, core: Core, routing: Routing) -> None:
         self._core = core
         self._routing = routing
-        self._outcomes = self._inserted, self._insert_failed  # of an insert; made once, and not for every message
+        self._outcomes = self._inserted, self.insert_failed  # of an insert; made once, and not for every message
+        self._sends: Sends | None = None  # the last change of this kind
         self.offer: Callable[[Position], bool] = _nobody  # set by Reading: wake who waits
         self.expire: Callable[[Change, Queue, Message], None] = _forget  # set by Removal
         self.stage_in_stream: Callable[[Change, OutgoingQueue, Message], None] = _forget  # set by OutgoingStreams
         # Set by the server: the level that the signature of a message to this format name proves, in a transaction
         # or not. Without a server nothing can be verified, and who embeds the queues answers for what is claimed.
+        self.stage_receipt: Callable[[Change, Message, int], None] = _no_receipt  # set by SRMP, both
+        self.stage_final_receipt: Callable[[Change, Message, int], None] = _no_receipt
         self.authenticate: Callable[[Message, str, bool], int] = _believed
 
     # The application's send
@@ -79,14 +83,71 @@ class Sending:
             self._send_to_all(descriptor, message, transaction, reply)
             return
         queue = descriptor.require(SEND_ACCESS, "send")
-        self._check_target(queue, descriptor, message, transaction)
+        self._check_target(queue, descriptor, message, transaction is not None)
         core.require_room(queue, size)
-        change = Change()
+        change = Change() if transaction is not None or not message.delivery_guarantee else self._change(queue, message)
         self._stamp(change, message)
-        self._stage_send(change, queue, descriptor, message, transaction)
+        self._address(queue, descriptor, message, transaction is not None)
+        if transaction is not None:
+            self.enlist(transaction, queue, message)
+        else:
+            self.stage_arrival(change, queue, message, size)
         change.answer(reply, message.identifier)
         core.traffic.sent += 1
-        core.submit(change)
+        if core.pending and core.pending[-1] is change:
+            core.joined_pending()
+        else:
+            core.submit(change)
+
+    def stage(self, change: Change, descriptor: OpenQueueDescriptor, message: Message) -> None:
+        """Send to one queue outside a transaction, as part of somebody's change. `check` comes before."""
+        queue = descriptor.require(SEND_ACCESS, "send")
+        self._stamp(change, message)
+        self._stage_send(change, queue, descriptor, message, None)
+        self._core.traffic.sent += 1
+
+    def check(self, descriptor: OpenQueueDescriptor, message: Message, transactional: bool) -> Queue:
+        """Everything but the room for it; the queue that it would go to."""
+        check_message(message)
+        queue = descriptor.require(SEND_ACCESS, "send")
+        self._check_target(queue, descriptor, message, transactional)
+        return queue
+
+    def _change(self, queue: Queue, message: Message) -> Change:
+        """The change for a recoverable message: that of the one before, if this goes to the same queue and nothing
+        came in between; one of its own for a message that more follows from than its insertion."""
+        if message.time_to_be_received != INFINITE or message.administration_queue \
+                or message.positive_journaling_requested:
+            return Change()
+        sends, pending = self._sends, self._core.pending
+        if sends is None or not pending or pending[-1] is not sends or sends.queue is not queue \
+                or sends.count >= MOST:
+            sends = self._sends = Sends(queue, self.inserted_all, self.insert_failed_all)
+        return sends
+
+    def send_alone(
+        self, descriptor: OpenQueueDescriptor, message: Message, place: MessageTransaction, reply: Reply
+    ) -> None:
+        """Send to one queue as all that there is to a transaction, which is committed with it: one answer, when the
+        message is in its queue."""
+        core = self._core
+        core.require_service()
+        size = check_message(message)
+        queue = descriptor.require(SEND_ACCESS, "send")
+        self._check_target(queue, descriptor, message, True)
+        core.require_room(queue, size)
+        change = self._change(queue, message)
+        self._stamp(change, message)
+        self._address(queue, descriptor, message, True)
+        message.priority, message.delivery_guarantee = 0, 1
+        message.transaction = place
+        self.stage_arrival(change, queue, message, size)
+        change.answer(reply, message.identifier)
+        core.traffic.sent += 1
+        if core.pending and core.pending[-1] is change:
+            core.joined_pending()
+        else:
+            core.submit(change)
 
     def _send_to_all(
         self, descriptor: OpenQueueDescriptor, message: Message, transaction: Transaction | None, reply: Reply
@@ -96,7 +157,7 @@ class Sending:
         targets = [(child.require(SEND_ACCESS, "send"), child) for child in descriptor.children]
         message.destination_multi_queue = descriptor.text
         for queue, child in targets:
-            self._check_target(queue, child, message, transaction)
+            self._check_target(queue, child, message, transaction is not None)
         self._require_room_in_all([queue for queue, _ in targets], message.size)
         change = Change()
         self._stamp(change, message)
@@ -134,32 +195,35 @@ class Sending:
         message: Message,
         transaction: Transaction | None,
     ) -> None:
-        message.destination_queue = descriptor.text
-        security = message.security
-        if security is not None and not isinstance(queue, OutgoingQueue):
-            level = self.authenticate(message, descriptor.text, transaction is not None)
-            if level != security.authentication_level:  # what a reader sees is proven, never claimed
-                message.security = replace(security, authentication_level=level)
+        self._address(queue, descriptor, message, transaction is not None)
         if transaction is not None:
             self.enlist(transaction, queue, message)
         else:
             self.stage_arrival(change, queue, message)
 
+    def _address(self, queue: Queue, target: OpenQueueDescriptor, message: Message, transactional: bool) -> None:
+        message.destination_queue = target.text
+        security = message.security
+        if security is not None and not isinstance(queue, OutgoingQueue):
+            level = self.authenticate(message, target.text, transactional)
+            if level != security.authentication_level:  # what a reader sees is proven, never claimed
+                message.security = replace(security, authentication_level=level)
+
     def _check_target(
-        self, queue: Queue, target: OpenQueueDescriptor, message: Message, transaction: Transaction | None
+        self, queue: Queue, target: OpenQueueDescriptor, message: Message, transactional: bool
     ) -> None:
         if isinstance(queue, OutgoingQueue):
             return
         properties = queue.main.properties
-        if properties.takes_plain and transaction is None and message.security is None:
+        if properties.takes_plain and not transactional and message.security is None:
             return
-        if queue.transactional and transaction is None:
+        if queue.transactional and not transactional:
             raise TransactionUsage(
                 "the queue is transactional: it takes messages only inside a transaction",
                 where=target.text,
                 remedy="send within a transaction",
             )
-        if transaction is not None and not queue.transactional:
+        if transactional and not queue.transactional:
             raise TransactionUsage(
                 "the queue is not transactional: it takes no messages of a transaction",
                 where=target.text,
@@ -167,7 +231,7 @@ class Sending:
             )
         security = message.security
         if properties.authentication and (
-            security is None or not self.authenticate(message, target.text, transaction is not None)
+            security is None or not self.authenticate(message, target.text, transactional)
         ):
             raise MessageNotAuthenticated(
                 "the queue takes signed messages only", where=target.text, remedy="sign the message"
@@ -246,19 +310,19 @@ class Sending:
 
     # Staging
 
-    def stage_arrival(self, change: Change, queue: Queue, message: Message) -> None:
+    def stage_arrival(self, change: Change, queue: Queue, message: Message, size: int = 0) -> None:
         """The message reaches its queue: insert it, acknowledge the arrival, journal at the source. One
         that has no time left never becomes visible and goes straight to what follows its expiry."""
         if isinstance(queue, OutgoingQueue):
             if message.transaction is not None and self._core.is_source(message):
                 self.stage_in_stream(change, queue, message)
             else:
-                self.stage_insert(change, queue, message)
+                self.stage_insert(change, queue, message, size=size)
             return
         if message.time_to_be_received != INFINITE and self._has_expired(message):
             self.expire(change, queue, message)
             return
-        self.stage_insert(change, queue, message)
+        self.stage_insert(change, queue, message, size=size)
         if message.administration_queue and wants_acknowledgement(message, MessageClass.ACK_REACH_QUEUE):
             self.stage_acknowledgement(change, message, MessageClass.ACK_REACH_QUEUE)
         if message.positive_journaling_requested and self._core.is_source(message):
@@ -268,7 +332,14 @@ class Sending:
         return time_to_be_received_end(message) <= self._core.clock.wall()
 
     def stage_insert(
-        self, change: Change, queue: Queue, message: Message, *, abort_count: int = 0, move_count: int = 0
+        self,
+        change: Change,
+        queue: Queue,
+        message: Message,
+        *,
+        abort_count: int = 0,
+        move_count: int = 0,
+        size: int = 0,
     ) -> Position:
         """A new position, visible when the change is on disk ([MS-MQDMPR] 3.1.7.1.9)."""
         core = self._core
@@ -281,7 +352,9 @@ class Sending:
             expires = time_to_be_received_end(message)
         lookup_id = (7 - message.priority) << 56 | core.lookup_ids.next(change)
         stored = message.delivery_guarantee != 0
-        position = Position(queue, lookup_id, message, now, stored, expires, abort_count, move_count)
+        position = Position(
+            queue, lookup_id, message, now, stored, expires, abort_count, move_count, 0.0, State.STAGED, size
+        )
         size = position.size
         if stored:
             if not queue.persisted:
@@ -295,8 +368,11 @@ class Sending:
         queue.uncommitted_bytes += size
         core.staged_bytes += size
         core.count_bytes(queue, size)
-        inserted, insert_failed = self._outcomes
-        change.either(inserted, insert_failed, position)
+        if type(change) is Sends and change.queue is queue:
+            change.positions.append(position)
+        else:
+            inserted, insert_failed = self._outcomes
+            change.either(inserted, insert_failed, position)
         return position
 
     def stage_definition(self, change: Change, queue: Queue) -> None:
@@ -319,7 +395,36 @@ class Sending:
             self._core.fates.arrived(position)
         self.make_available(position)
 
-    def _insert_failed(self, position: Position) -> None:
+    def inserted_all(self, queue: Queue, positions: Sequence[Position]) -> None:
+        """As `_inserted` for each: new positions of one queue, in its order."""
+        core, count = self._core, len(positions)
+        total = sum([position.size for position in positions])
+        queue.staged_inserts -= count
+        queue.uncommitted_bytes -= total
+        queue.total_bytes += total
+        core.staged_bytes -= total
+        core.traffic.arrived += count
+        core.traffic.arrived_bytes += total
+        step_all(positions, State.STAGED, _PUBLISH)
+        queue_id, expires = queue.queue_id, core.expiries.add
+        for position in positions:
+            if position.expires:
+                expires(position.expires, queue_id, position.lookup_id)
+        if core.fates is not None:
+            core.fates.arrived_all(positions)
+        if queue.waiters or core.message_listeners:
+            for position in positions:
+                self.make_available(position)
+            return
+        queue.publish_all(positions)
+        if isinstance(queue, OutgoingQueue) and not queue.awaited and core.listeners:
+            core.emit(MessageAwaitsTransfer(queue))
+
+    def insert_failed_all(self, queue: Queue, positions: Sequence[Position]) -> None:
+        for position in reversed(positions):
+            self.insert_failed(position)
+
+    def insert_failed(self, position: Position) -> None:
         position.queue.staged_inserts -= 1
         self._core.staged_bytes -= position.size
         self.release(position)
@@ -333,7 +438,7 @@ class Sending:
         if queue.waiters:
             self.offer(position)
         if isinstance(queue, OutgoingQueue):
-            if self._core.listeners:
+            if not queue.awaited and self._core.listeners:
                 self._core.emit(MessageAwaitsTransfer(queue))
         elif self._core.message_listeners:
             self._core.emit_message(MessageAvailable(queue, position.lookup_id))
@@ -341,8 +446,12 @@ class Sending:
     # Messages of the queue manager's own
 
     def stage_acknowledgement(self, change: Change, message: Message, message_class: MessageClass) -> None:
-        """[MS-MQQB] 3.1.7.15, as part of the change that it speaks of."""
+        """[MS-MQQB] 3.1.7.15, as part of the change that it speaks of. A message that came by SRMP is answered by
+        receipts, at the addresses that its envelope names."""
         core = self._core
+        if message.soap is not None and message.soap.envelope:
+            self.stage_receipt(change, message, message_class)
+            return
         ack = acknowledgement(message, message_class, insecure=core.properties.send_insecure_nacks)
         if ack is None:
             return
@@ -397,6 +506,10 @@ class Sending:
 
 def _believed(message: Message, destination: str, transactional: bool) -> int:
     return message.security.authentication_level if message.security is not None else 0
+
+
+def _no_receipt(change: Change, message: Message, message_class: int) -> None:
+    pass
 
 
 def _nobody(position: Position) -> bool:

@@ -7,7 +7,7 @@ known up to `unread_from`, and what was not there yet at the start is above `unr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -83,12 +83,26 @@ class OutgoingStream:
         """Nothing is left of the stream that new messages join: the next one begins another (QB-148)."""
         return not self.staged and self.sequence_id not in self.counts
 
+    def alone(self, batch: Batch, lookup_id: int) -> Batch:
+        """One message of a batch that falls apart; nothing joins it any more."""
+        if self.batch is batch:
+            self.change = None
+        one = Batch(batch.sequence_id)
+        one.lookup_ids.append(lookup_id)
+        return one
+
     def add(self, lookup_id: int, sequence_id: int) -> None:
         self.entries.add(lookup_id)
         if sequence_id in self.counts:
             self.counts[sequence_id] += 1
         else:
             self.counts[sequence_id] = 1
+            self.streams[sequence_id] = self.queue
+
+    def add_all(self, lookup_ids: list[int], sequence_id: int) -> None:
+        if lookup_ids:
+            self.entries.extend(lookup_ids)
+            self.counts[sequence_id] = self.counts.get(sequence_id, 0) + len(lookup_ids)
             self.streams[sequence_id] = self.queue
 
     def learn(self, position: Position) -> None:
@@ -113,6 +127,31 @@ class OutgoingStream:
         else:
             del self.counts[sequence_id], self.streams[sequence_id]
         self.left(self.queue, position)
+
+    def forget_all(self, positions: Sequence[Position]) -> None:
+        """As `forget` for each."""
+        ids = [position.lookup_id for position in positions]
+        place = positions[0].message.transaction
+        whole = place is not None and self.entries.head(len(ids)) == ids and all(
+            position.message.transaction is not None
+            and position.message.transaction.sequence_identifier == place.sequence_identifier
+            for position in positions
+        )
+        if not whole or place is None or ids[-1] > self.sent_to:
+            for position in positions:
+                self.forget(position)
+            return
+        self.entries.discard_head(len(ids))
+        self.unacked -= len(ids)
+        for position in positions[:-1]:
+            self.left(self.queue, position)
+        sequence_id = place.sequence_identifier
+        left = self.counts[sequence_id] - len(ids)
+        if left:
+            self.counts[sequence_id] = left
+        else:
+            del self.counts[sequence_id], self.streams[sequence_id]
+        self.left(self.queue, positions[-1])  # the last of a stream may let those of the next go
 
     def must_wait(self, message: Message) -> bool:
         """Whether messages of an older stream are there: who took one of the newer would refuse them for ever."""

@@ -20,11 +20,11 @@ class Traffic:
         self.dropped = 0  # copies and acknowledgements that could not be kept
         self.refused: dict[int, int] = {}  # by message class: expired, purged, refused
 
-    def left(self, reason: int) -> None:
-        """A message left its queue, or never got into it."""
+    def left(self, reason: int, count: int = 1) -> None:
+        """Messages left their queue, or never got into it."""
         if reason == RECEIVED:
-            self.received += 1
+            self.received += count
         elif reason == TRANSFERRED:
-            self.transferred += 1
+            self.transferred += count
         else:
-            self.refused[int(reason)] = self.refused.get(int(reason), 0) + 1
+            self.refused[int(reason)] = self.refused.get(int(reason), 0) + count

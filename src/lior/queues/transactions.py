@@ -8,10 +8,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from lior.errors import InvalidParameter, LiorError, StoreCorrupt, TransactionSequence
-from lior.message import NULL_GUID, MessageClass, MessageTransaction
+from lior.message import NULL_GUID, Message, MessageClass, MessageTransaction
 from lior.queues.change import Change, Nobody, Reply
 from lior.queues.core import Core
 from lior.queues.definition import QueueProperties, QueueType
+from lior.queues.descriptor import OpenQueueDescriptor
 from lior.queues.moving import Moving
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteMessage, DeleteState, MoveMessage, PutMessage, PutState, SetCounts
@@ -65,10 +66,29 @@ class Transactions:
             )
         return transaction
 
+    def send_alone(self, descriptor: OpenQueueDescriptor, message: Message, reply: Reply) -> None:
+        """Begin, send to one queue and commit at once. Nobody else can get hold of such a transaction, so there is
+        none to be found."""
+        known = message.transaction or _NO_TRANSACTION
+        place = MessageTransaction(
+            self._core.ids.guid(), 0, 0, 0, self._next_index(), True, True, known.final_ack_required,
+            known.connector_queue_manager, known.status_queue,
+        )  # fmt: skip
+        self._sending.send_alone(descriptor, message, place, reply)
+
+    def give_back(self, transaction: Transaction, position: Position) -> None:
+        """A message that its reader could not take after all, because its buffers were too small, returns to its
+        place; the transaction goes on without it, and no abort is counted."""
+        if position.owner is not transaction or transaction.state is not TransactionState.ACTIVE:
+            return  # the queue was deleted, or the transaction is ending and decides
+        transaction.operations.remove(transaction.dequeue_of(position))
+        self._removal.release_from(transaction, position)
+
     # Commit
 
-    def commit(self, identifier: UUID, reply: Reply) -> None:
-        """Everything of the transaction becomes durable and visible together (DM-074)."""
+    def commit(self, identifier: UUID, reply: Reply, also: Callable[[Change], None] | None = None) -> None:
+        """Everything of the transaction becomes durable and visible together (DM-074); `also` puts more into the same
+        change."""
         self._core.require_service()
         transaction = self.find(identifier)
         if transaction.state is TransactionState.PREPARING:
@@ -87,6 +107,8 @@ class Transactions:
                 self._commit_enqueue(change, operation)
             elif operation.position.owner is transaction:
                 self._commit_taken(change, operation)
+        if also is not None:
+            also(change)
         change.then(self._ended, transaction)
         change.answer(reply)
         self._core.submit(change)

@@ -46,6 +46,7 @@ class Batch(NamedTuple):
     plan: Any  # None if they store nothing and only keep their turn
     bytes: int = 0
     alone: bool = False  # not to share its commit, and so not its failure
+    parts: int = 1  # of the changes, counted as MAX_BATCH_CHANGES does
 
 
 Report = Callable[[int, list[Change], BaseException | None, bool], None]
@@ -165,16 +166,16 @@ class Committer:
 
     def _more(self, batches: list[Batch]) -> Batch | Callable[[], None] | None:
         """Add what else waits and fits; returns the first piece of work that does not."""
-        size, count = batches[0].bytes, len(batches[0].changes)
+        size, count = batches[0].bytes, batches[0].parts
         while not batches[-1].alone and size < MAX_BATCH_BYTES:
             try:
                 work = self._work.get_nowait()
             except Empty:
                 return _NOTHING
-            if not isinstance(work, Batch) or work.alone or count + len(work.changes) > MAX_BATCH_CHANGES:
+            if not isinstance(work, Batch) or work.alone or count + work.parts > MAX_BATCH_CHANGES:
                 return work
             batches.append(work)
-            size, count = size + work.bytes, count + len(work.changes)
+            size, count = size + work.bytes, count + work.parts
         return _NOTHING
 
     def _commit(self, batches: list[Batch]) -> None:
@@ -191,7 +192,7 @@ class Committer:
                 self._timed_commit(plans)
         except BaseException as caught:
             error = caught
-            if not alone and len(changes) > 1 and rolled_back(caught):
+            if not alone and are_several(changes) and rolled_back(caught):
                 self._given_back = caught
         self._tell(self._report, len(batches), changes, error, self._given_back is not None)
 
@@ -209,6 +210,15 @@ class Committer:
             self._store.maintain(idle)
         except Exception as error:
             self._tell(self._maintenance_failed, error)
+
+
+def are_several(changes: Sequence[Change]) -> bool:
+    """Whether one of them may fit where all of them do not."""
+    return len(changes) > 1 or changes[0].count > 1
+
+
+def count_of(changes: Sequence[Change]) -> int:
+    return sum([change.count for change in changes])
 
 
 def rolled_back(error: BaseException) -> bool:

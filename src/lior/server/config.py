@@ -19,20 +19,11 @@ from lior.errors import BadConfiguration
 from lior.protocols.binary.settings import SessionSettings
 from lior.protocols.security.policy import SecurityPolicy
 from lior.server.fates import ALL, LEVELS
+from lior.server.rpc.settings import RpcSection
+from lior.server.setting import port, setting
 from lior.store.fates import DAYS, MOST_ROWS
 
 Routes = Mapping[str, str]
-
-
-def setting(default: Any, text: str, low: float | None = None, high: float | None = None,
-            choices: tuple[str, ...] = ()) -> Any:  # fmt: skip
-    """A setting with what it means and what it may be."""
-    about = {"text": text, "low": low, "high": high, "choices": choices}
-    return field(default=default, metadata=about)
-
-
-def port(default: int, text: str) -> Any:
-    return setting(default, text, 0, 65535)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +58,53 @@ class PingSection:
     port: int = port(3527, "UDP port on which pings are answered.")
     before_connecting: bool = setting(False, "Ping another queue manager before connecting to it.")
     response_timeout: float = setting(1.0, "How long to wait for the answer to a ping.", 0.001)
+
+
+@dataclass(frozen=True, slots=True)
+class SrmpSection:
+    """SOAP reliable messaging over HTTP and HTTPS ([MC-MQSRM])."""
+
+    http_port: int = port(80, "TCP port for HTTP.")
+    https_port: int = port(443, "TCP port for HTTPS. Without `srmp.certificate` there is none.")
+    certificate: str = setting("", "PEM file with the server's certificate and those above it.")
+    key: str = setting("", "PEM file with its private key; empty: it is in the same file.")
+    ca_file: str = setting("", "PEM file with the authorities that the servers of others are believed by; empty: the "
+                           "computer's.")  # fmt: skip
+    max_body: int = setting(4 << 20, "Longest body that is taken.", 1)
+    max_envelope: int = setting(256 << 10, "Longest SOAP envelope that is taken.", 1024)
+    max_connections: int = setting(1024, "Most connections of others at a time.", 1)
+    header_timeout: float = setting(30.0, "How long the header of a request may take to come in.", 0.001)
+    body_timeout: float = setting(60.0, "How long its body may take.", 0.001)
+    send_timeout: float = setting(20.0, "How long to wait for an answer.", 0.001)
+    connect_timeout: float = setting(20.0, "How long an attempt to connect may take.", 0.001)
+    retransmission_timeout: float = setting(20.0, "After a failure, how long until the next attempt.", 0.001)
+    session_cleanup: float = setting(300.0, "A connection that is idle for so long is closed.", 0.001)
+    receipt_delay: float = setting(0.5, "How long a stream receipt waits for more messages to acknowledge.", 0)
+    longest_receipt_delay: float = setting(10.0, "And at the longest.", 0)
+    text_form: bool = setting(False, "Write `<stream>`, `expiresAt` and zeros as the document's text says, not as its "
+                              "examples, which existing queue managers made.")  # fmt: skip
+    store_and_forward: bool = setting(False, "Take messages for other computers, and pass them on.")
+    receipts_allowed: tuple[str, ...] = setting((), "URLs that receipts may be sent to, `*` at the end for anything; "
+                                                "empty: wherever messages want them.")  # fmt: skip
+    receipts_host: str = setting("", "Host, or host:port, under which others reach this server with receipts; empty: "
+                                 "the address it listens on.")  # fmt: skip
+    receipt_url: str = setting("", "URL to have stream receipts sent to; empty: this server's.")
+    exempt: tuple[str, ...] = setting((), "URLs that are never redirected when sending; `*` at the end stands for "
+                                      "anything.")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastSection:
+    """Messages to and from multicast addresses, over PGM ([MC-MQSRM] 2.1.2). The raw socket that it needs is opened
+    when a queue with a multicast address is there or a message to one is sent."""
+
+    interface: str = setting("", "This computer's address on the network of the groups; empty: the first IPv4 address "
+                             "of `server.bind`.")  # fmt: skip
+    ttl: int = setting(16, "How many routers a packet passes.", 1, 255)
+    rate: int = setting(70_000, "Octets a second that are sent to a group at the most.", 1500)
+    window: float = setting(300.0, "How long what was sent can be repaired.", 1)
+    mtu: int = setting(1500, "Longest IP packet.", 576, 65535)
+    session_cleanup: float = setting(300.0, "After so long without a message a session ends.", 0.001)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +153,24 @@ class Settings:
     server: ServerSection = field(default_factory=ServerSection)
     binary: BinarySection = field(default_factory=BinarySection)
     ping: PingSection = field(default_factory=PingSection)
+    srmp: SrmpSection = field(default_factory=SrmpSection)
+    multicast: MulticastSection = field(default_factory=MulticastSection)
     admin: AdminSection = field(default_factory=AdminSection)
+    rpc: RpcSection = field(default_factory=RpcSection)
     record: RecordSection = field(default_factory=RecordSection)
     log: LogSection = field(default_factory=LogSection)
     security: SecurityPolicy = field(default_factory=SecurityPolicy)
     routes: Routes = field(default_factory=dict)  # next hops: host or queue manager GUID -> host or host:port
     trace_queues: Routes = field(default_factory=dict)  # GUID of a tracing queue -> its path name
+    srmp_inbound: Routes = field(default_factory=dict)  # URL or URL* of arrivals -> URL of the queue they go to
+    srmp_outbound: Routes = field(default_factory=dict)  # URL or URL* to send to -> URL to connect to
+    srmp_receipts: Routes = field(default_factory=dict)  # URL or URL* to send to -> URL for its stream receipts
 
 
 SECTIONS: Final[dict[str, Field[Any]]] = {each.name: each for each in fields(Settings)}
-TABLES: Final = frozenset({"routes", "trace_queues"})  # sections whose keys are the user's
+TABLES: Final = frozenset(  # sections whose keys are the user's
+    {"routes", "trace_queues", "srmp_inbound", "srmp_outbound", "srmp_receipts"}
+)
 ELSEWHERE: Final = frozenset(  # told in other sections, or for developers
     {"send_pings", "answer_pings", "ping_response", "receive_keys", "send_keys", "key_age", "certificates",
      "certificate_age", "digest_form", "signature_order"}

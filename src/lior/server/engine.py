@@ -15,7 +15,16 @@ from lior.errors import InvalidParameter, LiorError, StoreUnusable
 from lior.queues.change import Change
 from lior.queues.manager import QueueManager
 from lior.queues.ports import PutMessage, Store, TransactionOutcomes
-from lior.server.committer import MAX_BATCH_BYTES, MAX_BATCH_CHANGES, Batch, Committer, WritableStore, rolled_back
+from lior.server.committer import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_CHANGES,
+    Batch,
+    Committer,
+    WritableStore,
+    are_several,
+    count_of,
+    rolled_back,
+)
 from lior.store.search import Step, Wanted
 
 log = logging.getLogger("lior.engine")
@@ -25,6 +34,8 @@ DISK_CHECK: Final = 0.25  # seconds between looks at the free space, while chang
 LONGEST_SLEEP: Final = 30.0  # seconds: wall clocks are set and computers sleep, so look again
 TIDY_BYTES: Final = 4 << 20  # after so much committed by the loop the thread looks whether the log is due
 MOST_CHANGES: Final = 4096  # that wait for their commit; who sends more waits in line
+LAZY: Final = 0.02  # seconds that a change which nobody waits for waits for one to go with
+MOST_AT_ONCE: Final = 64  # calls of one turn that are answered in it
 MOST_BYTES: Final = 32 << 20  # of messages that wait for their commit, likewise
 
 
@@ -79,8 +90,10 @@ class Engine:
         self._quiet: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._finished = False
+        self._at_once = 0  # answers in this turn that nothing had to be waited for
         self.at_end: list[Callable[[], None]] = []  # called before the store is closed
         manager.core.wake = self._wake
+        manager.core.wake_later = self._wake_later
         manager.core.on_many = self._look_at_the_crowd
 
     async def start(self, outcomes: TransactionOutcomes | None = None) -> None:
@@ -157,7 +170,7 @@ class Engine:
         while self.manager.core.pending or self._under_way or self._again:
             if self._quiet is None:
                 self._quiet = self._loop.create_future()
-            self._wake()
+            self._wake_now()
             await asyncio.shield(self._quiet)
 
     # Commits
@@ -166,6 +179,15 @@ class Engine:
         if not self._turn_planned:
             self._turn_planned = True
             self._loop.call_soon(self._turn)
+
+    def _wake_later(self) -> None:
+        self._loop.call_later(LAZY, self._wake_now)
+
+    def _wake_now(self) -> None:
+        """Whatever is pending is to be committed, though nobody may wait for it."""
+        core = self.manager.core
+        core.awaited = bool(core.pending)
+        self._wake()
 
     def _look_at_the_crowd(self) -> None:
         self.crowded = self._is_crowded()
@@ -183,8 +205,9 @@ class Engine:
             return
         if here and self._under_way and self._may_block and self._committer.quick:
             return  # soon the loop can do it again: then all together
+        count = self.manager.core.pending_count
         changes = self.manager.take_pending()
-        if len(changes) <= MAX_BATCH_CHANGES and self.manager.core.staged_bytes <= MAX_BATCH_BYTES:
+        if count <= MAX_BATCH_CHANGES and self.manager.core.staged_bytes <= MAX_BATCH_BYTES:
             self._hand_over(changes, here=here)
             return
         for part in _parts(changes):
@@ -202,9 +225,9 @@ class Engine:
         except Exception as error:  # a value that cannot be stored: its change fails, the others go on
             self._prepare_one_by_one(changes, error, alone)
             return
-        batch = Batch(changes, plan, getattr(plan, "bytes", 0), alone)
+        batch = Batch(changes, plan, getattr(plan, "bytes", 0), alone, count_of(changes))
         self._under_way += 1
-        self._with_writer += len(changes)
+        self._with_writer += batch.parts
         may = here and plan is not None and self._under_way == 1 and self._may_block
         if may and self._committer.may_commit_here(batch):
             self._commit_here(batch)
@@ -218,7 +241,7 @@ class Engine:
             interrupted = StoreUnusable("a commit was interrupted", remedy="open the data again")
             self._reported(1, batch.changes, interrupted, False)
             raise
-        again = error is not None and len(batch.changes) > 1 and rolled_back(error)
+        again = error is not None and are_several(batch.changes) and rolled_back(error)
         self._reported(1, batch.changes, error, again)
         self._bytes_here += batch.bytes
         if self._bytes_here > TIDY_BYTES and not self._under_way:
@@ -226,9 +249,10 @@ class Engine:
             self._committer.maintain(idle=False)
 
     def _prepare_one_by_one(self, changes: list[Change], error: Exception, alone: bool) -> None:
-        if len(changes) > 1:
-            for change in changes:
-                self._hand_over([change], alone=alone)
+        parts = [part for change in changes for part in change.parts()]
+        if len(parts) > 1:
+            for part in parts:
+                self._hand_over([part], alone=alone)
             return
         if not isinstance(error, LiorError):
             log.error("a change cannot be stored", exc_info=error)
@@ -240,7 +264,7 @@ class Engine:
         as under way until then, so that what only waits for its turn does not come before its answers."""
         if again:
             self._again += changes
-        elif not (self._may_block and self._committer.quick):
+        elif self.manager.core.awaited and not (self._may_block and self._committer.quick):
             self._hand_over_pending()
         if error is None:
             self.commits += 1
@@ -249,12 +273,12 @@ class Engine:
         else:
             self._failed(changes, error, again)
         self._under_way -= batches
-        self._with_writer -= len(changes)
+        self._with_writer -= count_of(changes)
         if self._again and not self._under_way:
             self._try_again()
         if self.crowded:
             self._let_in()
-        if self.manager.core.pending:
+        if self.manager.core.awaited:
             self._wake()
         self._arm_timer()
         self._say_quiet()
@@ -284,7 +308,8 @@ class Engine:
 
     def _try_again(self) -> None:
         for change in self._again:
-            self._hand_over([change], alone=True)
+            for part in change.parts():
+                self._hand_over([part], alone=True)
         self._again = []
 
     def _maintenance_failed(self, error: BaseException) -> None:
@@ -299,7 +324,7 @@ class Engine:
     def _is_crowded(self) -> bool:
         """Only while something is under way: its report lets the line go on."""
         core = self.manager.core
-        waiting = self._with_writer + len(core.pending)
+        waiting = self._with_writer + core.pending_count
         return waiting > 0 and (waiting >= MOST_CHANGES or core.staged_bytes >= MOST_BYTES)
 
     def line_up(self, call: Callable[[], None]) -> None:
@@ -408,6 +433,22 @@ class Engine:
             future.set_exception(error)
         return future
 
+    def in_turn(self, answered: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """For an answer that was there at once: who asks again and again would never let the loop go on, and nothing
+        of what he sends would leave before he is done. After a number of them in one turn, the next come with the
+        next turn."""
+        self._at_once += 1
+        if self._at_once == 1:
+            self._loop.call_soon(self._next_turn)
+        elif self._at_once > MOST_AT_ONCE:
+            later = self._loop.create_future()
+            self._loop.call_soon(_pass_on, answered, later)
+            return later
+        return answered
+
+    def _next_turn(self) -> None:
+        self._at_once = 0
+
     @property
     def commit_seconds(self) -> float:
         """What a commit takes lately."""
@@ -421,16 +462,22 @@ class Engine:
 def _parts(changes: list[Change]) -> Iterator[list[Change]]:
     """In batches that are not too long for one commit; a change is never cut."""
     part: list[Change] = []
-    size = 0
+    size = count = 0
     for change in changes:
         added = sum(put.message.size for put in change.operations if isinstance(put, PutMessage))
-        if part and (len(part) == MAX_BATCH_CHANGES or size + added > MAX_BATCH_BYTES):
+        if part and (count + change.count > MAX_BATCH_CHANGES or size + added > MAX_BATCH_BYTES):
             yield part
-            part, size = [], 0
+            part, size, count = [], 0, 0
         part.append(change)
         size += added
+        count += change.count
     if part:
         yield part
+
+
+def _pass_on(answered: asyncio.Future[Any], later: asyncio.Future[Any]) -> None:
+    if not later.done():
+        later.set_result(answered.result())
 
 
 def _nothing() -> int:

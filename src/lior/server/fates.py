@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -47,7 +47,9 @@ _BUFFER: Final = _SIZE * CHUNK_ROWS
 _pack: Final = ROW.pack_into
 _NO_QUEUE: Final = ("", "")
 # Plain numbers: looking one up in the enumeration costs as much as the rest of a row
-_ARRIVED, _EXPRESS, _REMOVED = (int(fate) for fate in (Fate.ARRIVED, Fate.ARRIVED_EXPRESS, Fate.REMOVED))
+_ARRIVED, _EXPRESS, _REMOVED, _HANDED = (
+    int(fate) for fate in (Fate.ARRIVED, Fate.ARRIVED_EXPRESS, Fate.REMOVED, Fate.HANDED)
+)
 
 
 class Recorder:
@@ -128,6 +130,52 @@ class Recorder:
             self._correlations[at] = message.correlation_id
         self._at = at + _SIZE
         if self._resting or self._at == _BUFFER:
+            self._plan()
+
+    # And of many at once: the same rows, without a call for each. A batch that arrived has the time of its last.
+
+    def arrived_all(self, positions: Sequence[Position]) -> None:
+        stored = positions[0].stored
+        for position in positions:
+            message = position.message
+            if message.failure_reason or message.message_class or message.failed_destination \
+                    or position.stored is not stored:
+                for each in positions:
+                    self.arrived(each)
+                return
+        self._tell_all(_ARRIVED if stored else _EXPRESS, positions, positions[-1].arrival_time, 0, "")
+
+    def removed_all(self, positions: Sequence[Position], reason: int) -> None:
+        self._tell_all(_REMOVED, positions, self._wall(), reason, "")
+
+    def handed_all(self, positions: Sequence[Position], hop: str) -> None:
+        self._tell_all(_HANDED, positions, self._wall(), 0, hop)
+
+    def _tell_all(self, fate: int, positions: Sequence[Position], now: float, reason: int, detail: str) -> None:
+        own, details, correlations = self._own, self._details, self._correlations
+        places, buffer, at = self._places, self._buffer, self._at
+        for position in positions:
+            message, queue = position.message, position.queue
+            place = places.get(queue)
+            try:
+                lineage, number = message.identifier  # type: ignore[misc]
+                _pack(buffer, at, number, 0 if lineage is own else self._lineage(lineage), position.lookup_id, now,
+                      reason, self._place(queue) if place is None else place, fate)  # fmt: skip
+            except (StructError, TypeError):
+                self._left_out += 1
+                continue
+            if message.label:
+                self._labels[at] = message.label
+            if detail:
+                details[at] = detail
+            if message.correlation_id is not NULL_CORRELATION_ID:
+                correlations[at] = message.correlation_id
+            self._at = at = at + _SIZE
+            if at == _BUFFER:  # all of these are new then
+                self._hand_over()
+                own, details, correlations = self._own, self._details, self._correlations
+                places, buffer, at = self._places, self._buffer, self._at
+        if self._resting and at:
             self._plan()
 
     def handed(self, position: Position, hop: str) -> None:
@@ -270,11 +318,22 @@ class FailureRecorder(Recorder):
         if position.message.failure_reason:
             super().arrived(position)
 
+    def arrived_all(self, positions: Sequence[Position]) -> None:
+        for position in positions:
+            self.arrived(position)
+
     def removed(self, position: Position, reason: int) -> None:
         if reason not in POSITIVE:
             super().removed(position, reason)
 
+    def removed_all(self, positions: Sequence[Position], reason: int) -> None:
+        if reason not in POSITIVE:
+            super().removed_all(positions, reason)
+
     def handed(self, position: Position, hop: str) -> None:
+        pass
+
+    def handed_all(self, positions: Sequence[Position], hop: str) -> None:
         pass
 
     def moved(self, position: Position, moved: Position) -> None:

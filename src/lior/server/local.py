@@ -98,7 +98,8 @@ class LocalBackend(Generic[Info]):
             self._sending.send(handle, message, found, future)
         except LiorError as error:
             future.set_exception(error)
-        return future
+            return future
+        return engine.in_turn(future) if future.done() else future
 
     def _send_in_turn(self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]) -> None:
         if future.done():  # its caller went away
@@ -107,6 +108,38 @@ class LocalBackend(Generic[Info]):
             self._sending.send(handle, message, None, future)
         except LiorError as error:
             future.set_exception(error)
+
+    def send_alone(self, handle: OpenQueueDescriptor, message: Message) -> Awaitable[ObjectId]:
+        """In a transaction of its own. To several queues that takes three calls."""
+        if handle.children:
+            return self._send_in_transaction(handle, message)
+        engine = self.engine
+        future = engine.future()
+        if engine.crowded:
+            engine.line_up(partial(self._send_alone_in_turn, handle, message, future))
+        else:
+            self._send_alone_in_turn(handle, message, future)
+        return future
+
+    def _send_alone_in_turn(
+        self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]
+    ) -> None:
+        if future.done():  # its caller went away
+            return
+        try:
+            self.manager.transactions.send_alone(handle, message, future)
+        except LiorError as error:
+            future.set_exception(error)
+
+    async def _send_in_transaction(self, handle: OpenQueueDescriptor, message: Message) -> ObjectId:
+        identifier = await self.begin()
+        try:
+            sent = await self.send(handle, message, identifier)
+        except BaseException:
+            await self.abort(identifier)
+            raise
+        await self.commit(identifier)
+        return sent
 
     def receive(
         self,
@@ -269,6 +302,41 @@ class LocalBackend(Generic[Info]):
     async def connections(self) -> list[dict[str, Any]]:
         """To other queue managers: none without a server around the engine."""
         return []
+
+    # Claims
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        return [self.manager.subscriptions.figures(log) for log in self.manager.subscriptions]
+
+    def abandon_subscription(self, name: str) -> Awaitable[None]:
+        log = self.manager.subscriptions.find(name)
+        self._check_claims(log.definition.queues)
+        return self._call(self.manager.subscriptions.abandon, name)
+
+    async def subscribe(self, name: str, queues: list[str], takeover: bool, options: Mapping[str, Any]) -> Any:
+        found = [self.manager.find_queue(queue) for queue in queues]
+        log = await self._call(
+            self.manager.subscriptions.subscribe, name, found, self._caller, takeover=takeover, **options)
+        return self.manager.subscriptions.figures(log)
+
+    def claim(self, name: str, epoch: UUID, start: int, max_rows: int, max_bytes: int) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.claim, name, epoch, start, max_rows, max_bytes)
+
+    async def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
+        return self.manager.subscriptions.plan(name, start, end, parts)
+
+    def release(self, name: str, epoch: UUID, ordinal: int) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.release, name, epoch, ordinal)
+
+    def reject_claimed(self, name: str, epoch: UUID, ordinals: list[int]) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.reject, name, epoch, ordinals)
+
+    def _check_claims(self, queue_ids: Iterable[int]) -> None:
+        """Who may give claims back is who may take messages."""
+        for queue_id in queue_ids:
+            queue = self.manager.core.queues.get(queue_id)
+            if queue is not None:
+                self.manager.access.check_open(self._caller, queue, QueueAccessType.RECEIVE)
 
     # The queue manager
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from lior.server import logs
 from lior.server.admin.service import AdminService
@@ -21,21 +24,37 @@ from lior.server.lag import LoopLag
 from lior.server.listening import is_loopback
 from lior.server.local import open_local
 from lior.server.metrics import Figures, exposition
-from lior.server.network import network
+from lior.server.network import multicast, network, soap
 from lior.server.notify import Notifier
+from lior.server.rpc.compose import rpc_service
+from lior.server.rpc.figures import RpcFigures
+from lior.server.rpc.methods.remote_reader import RemoteReader
+from lior.server.rpc.service import RpcService
+from lior.server.srmp import Srmp
 from lior.server.transfer import Transfer
 
 log = logging.getLogger("lior.server")
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+GARBAGE: Final = 20_000, 20, 50  # thresholds of Python's collector: with its own it takes a tenth of the time
+ReaderFor = Callable[[UUID], RemoteReader]
 Announce = Callable[[dict[str, Any]], None]
 
 
-def run(settings: Settings, directory: Path, announce: Announce) -> None:
-    """Serve until a signal. `announce` gets the addresses when work is accepted."""
+def run(settings: Settings, directory: Path, announce: Announce, reader_for: ReaderFor | None = None) -> None:
+    """Serve until a signal. `announce` gets the addresses when work is accepted; `reader_for` gives what reads queues
+    of other queue managers."""
     logs.start_logging(settings.log)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(Server(settings, directory).serve(announce))
+        runner.run(Server(settings, directory, reader_for).serve(partial(_begun, announce)))
+
+
+def _begun(announce: Announce, addresses: dict[str, Any]) -> None:
+    """What is there now stays; what comes are messages, of which few are ever part of a cycle."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    announce(addresses)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -61,7 +80,8 @@ def admin_address(bind: Iterable[str]) -> str:
 
 
 class Server:
-    def __init__(self, settings: Settings, directory: Path) -> None:
+    def __init__(self, settings: Settings, directory: Path, reader_for: ReaderFor | None = None) -> None:
+        self._reader_for = reader_for
         self._settings = settings
         self._directory = directory
         self._told_to_stop = asyncio.Event()
@@ -101,20 +121,37 @@ class Server:
         admin.connections = transfer.figures
         parts.push_async_callback(transfer.stop)
         await transfer.start()
+        srmp = soap(backend.engine, self._settings, self._directory)
+        parts.push_async_callback(srmp.stop)
+        await srmp.start()
+        groups = multicast(backend.engine, self._settings, srmp)
+        parts.push_async_callback(groups.stop)
+        await groups.start()
+        rpc = rpc_service(backend, self._settings, self._directory, admin, self._reader_for, transfer)
+        parts.push_async_callback(rpc.stop)
+        await rpc.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
-        self._watch(parts, admin, transfer)
+        self._watch(parts, admin, transfer, rpc)
         await admin.start()
-        return self._addresses(admin, transfer)
+        return self._addresses(admin, transfer, srmp, rpc)
 
-    def _addresses(self, admin: AdminService, transfer: Transfer) -> dict[str, Any]:
+    def _addresses(
+        self, admin: AdminService, transfer: Transfer, srmp: Srmp, rpc: RpcService
+    ) -> dict[str, Any]:
         found: dict[str, Any] = {"pid": os.getpid(), "socket": str(admin.socket_path)}
         if admin.url:
             found["admin"] = admin.url
         if transfer.addresses:
             found["binary"] = ",".join(transfer.addresses)
+        if srmp.addresses:
+            found["srmp"] = ",".join(srmp.addresses)
+        if rpc.addresses:
+            found["rpc"] = ",".join(rpc.addresses)
+        if rpc.mapper_addresses:
+            found["mapper"] = ",".join(rpc.mapper_addresses)
         return found
 
-    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer) -> None:
+    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer, rpc: RpcService) -> None:
         """Measure, and tell who wants to know."""
         loop = asyncio.get_running_loop()
         manager = admin.backend.manager
@@ -122,7 +159,7 @@ class Server:
         lag = LoopLag(loop)
         lag.start()
         parts.callback(lag.stop)
-        admin.metrics = exposition([Figures(admin, transfer, lag)])
+        admin.metrics = exposition([Figures(admin, transfer, lag), RpcFigures(rpc)])
         watching = [loop.create_task(self._watch_fill(FillWatch(manager.core)))]
         if self._notifier.watchdog:
             watching.append(loop.create_task(self._stay_alive(admin)))

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from lior.errors import InvalidParameter, StoreUnusable
 from lior.queues.ports import (
     DeleteMessage,
+    DeleteMessages,
     DeleteQueue,
     DeleteState,
     ExpectState,
@@ -80,6 +81,12 @@ class MemoryStore:
             self._check()
             rows = sorted(item for item in self._messages.get(queue_id, {}).items() if item[0] > after_lookup_id)
         return [_stored(lookup_id, row) for lookup_id, row in rows[:max(limit, 0)]]
+
+    def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:
+        with self._access:
+            self._check()
+            rows = self._messages.get(queue_id, {}).items()
+            return sorted((lookup_id, row.size) for lookup_id, row in rows if first <= lookup_id <= last)
 
     def search(self, wanted: Wanted) -> Iterator[Step]:
         """As SqliteStore's, one queue a step."""
@@ -193,6 +200,10 @@ class MemoryStore:
     def _delete(self, delete: DeleteMessage) -> None:
         self._set(self._rows(delete.queue_id), delete.lookup_id, None)
 
+    def _delete_all(self, delete: DeleteMessages) -> None:
+        for lookup_id in delete.lookup_ids:
+            self._set(self._rows(delete.queue_id), lookup_id, None)
+
     def _move(self, move: MoveMessage) -> None:
         source, target = (move.queue_id, move.lookup_id), (move.target_queue_id, move.target_lookup_id)
         if source != target and move.target_lookup_id in self._rows(move.target_queue_id):
@@ -240,6 +251,7 @@ def _stored(lookup_id: int, row: _Row) -> StoredMessage:
 _APPLY: Final[dict[type, Callable[[MemoryStore, Any], None]]] = {
     PutMessage: MemoryStore._put,
     DeleteMessage: MemoryStore._delete,
+    DeleteMessages: MemoryStore._delete_all,
     MoveMessage: MemoryStore._move,
     SetCounts: MemoryStore._set_counts,
     PutQueue: MemoryStore._put_queue,

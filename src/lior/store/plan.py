@@ -7,6 +7,7 @@ where order between them cannot matter: they touch different messages, or they a
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import repeat
 from struct import error as StructError
 from typing import Any, Final, cast
 
@@ -14,6 +15,7 @@ from lior.errors import InvalidParameter, MessageStorageFailed
 from lior.queues.ports import (
     SEQUENCE_MASK,
     DeleteMessage,
+    DeleteMessages,
     DeleteQueue,
     DeleteState,
     ExpectState,
@@ -75,7 +77,7 @@ class Plan:
         self.statements: list[Statement] = []
         self.bytes = 0  # about how much the write-ahead log grows
         self._puts: list[PutMessage] = []
-        self._deletes: list[DeleteMessage] = []
+        self._deletes: dict[int, list[int]] = {}  # lookup ids by queue
         self._changes: list[MoveMessage | SetCounts] = []
         self._touched: dict[tuple[int, int], type] = {}  # which of the three lists holds a position
         self._state: dict[tuple[str, str], bytes | None] = {}
@@ -98,7 +100,7 @@ class Plan:
             elif kind is DeleteMessage:
                 delete = cast(DeleteMessage, operation)
                 self._touch((delete.queue_id, delete.lookup_id), DeleteMessage)
-                self._deletes.append(delete)
+                self._deletes.setdefault(delete.queue_id, []).append(delete.lookup_id)
             else:
                 _OTHERS[kind](self, operation)
 
@@ -106,6 +108,13 @@ class Plan:
         if self._touched.setdefault(position, kind) is not kind:
             self._flush_messages()
             self._touched[position] = kind
+
+    def _delete_all(self, delete: DeleteMessages) -> None:
+        positions = dict.fromkeys(zip(repeat(delete.queue_id), delete.lookup_ids), DeleteMessage)
+        if not positions.keys().isdisjoint(self._touched):
+            self._flush_messages()
+        self._touched.update(positions)
+        self._deletes.setdefault(delete.queue_id, []).extend(delete.lookup_ids)
 
     def _move(self, move: MoveMessage) -> None:
         self._touch((move.queue_id, move.lookup_id), MoveMessage)
@@ -148,17 +157,14 @@ class Plan:
     def _flush_messages(self) -> None:
         for chunk in _chunks(self._puts):
             self._insert(chunk)
-        by_queue: dict[int, list[int]] = {}
-        for queue_id, lookup_id in self._deletes:
-            by_queue.setdefault(queue_id, []).append(lookup_id)
-        for queue_id, lookups in by_queue.items():
+        for queue_id, lookups in self._deletes.items():
             for at in range(0, len(lookups), ROWS):
                 some = lookups[at:at + ROWS]
                 self.statements.append((_delete(len(some)), (queue_id, *some)))
                 self.bytes += 256 * len(some)
         for change in self._changes:
             self._change(change)
-        self._puts, self._deletes, self._changes, self._touched = [], [], [], {}
+        self._puts, self._deletes, self._changes, self._touched = [], {}, [], {}
 
     def _insert(self, puts: list[PutMessage]) -> None:
         values: list[Any] = []
@@ -241,6 +247,7 @@ def _chunks(puts: list[PutMessage]) -> Iterator[list[PutMessage]]:
 
 
 _OTHERS: Final[dict[type, Any]] = {
+    DeleteMessages: Plan._delete_all,
     MoveMessage: Plan._move,
     SetCounts: Plan._set_counts,
     PutQueue: Plan._put_queue,

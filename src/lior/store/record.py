@@ -222,6 +222,7 @@ _SOAP = _Layout(MessageSoap, [
     (2, "compound_message", _BYTES),
     (3, "body", _TEXT),
     (4, "header", _TEXT),
+    (5, "receipts_to", _TEXT),
 ])
 
 _MESSAGE = _Layout(Message, [
@@ -295,20 +296,18 @@ def _encode_fields(message: Message) -> bytes:
 
 # What nearly every message has besides its body: the same bytes as from _encode_fields, in a third of the time.
 _USUAL_NUMBERS: Final = Struct("<IBBd")  # the end of field 19, all of field 20
-_PRIORITY: Final = Message().priority
 _TIME_TO_REACH_QUEUE: Final = Message().time_to_reach_queue
 
 
 def _is_usual(message: Message) -> bool:
-    """Whether only label, delivery guarantee, negative journaling, destination, identifier, sent time and source
-    can differ from their defaults."""
+    """Whether only label, priority, delivery guarantee, negative journaling, destination, identifier, sent time,
+    transaction and source can differ from their defaults."""
     return not (
         message.body_type
         or message.extension
         or message.application_tag
         or message.correlation_id is not NULL_CORRELATION_ID
         or message.message_class
-        or message.priority != _PRIORITY
         or message.acknowledgements_requested
         or message.positive_journaling_requested
         or message.time_to_reach_queue != _TIME_TO_REACH_QUEUE
@@ -325,7 +324,6 @@ def _is_usual(message: Message) -> bool:
         or message.hop_count
         or message.allow_peek_when_locked
         or message.security
-        or message.transaction
         or message.soap
         or message.failure_reason
         or message.failed_destination
@@ -334,13 +332,40 @@ def _is_usual(message: Message) -> bool:
 
 
 @lru_cache(maxsize=1024)  # few destinations get many messages
-def _usual_parts(delivery_guarantee: int, negative_journaling_requested: bool, destination_queue: str, lineage: int,
-                 source: int) -> tuple[bytes, bytes]:
-    """What stands before and after the numbers: fields 8, 11, 16 and the begin of 19; field 40."""
-    part = Message(delivery_guarantee=delivery_guarantee, negative_journaling_requested=negative_journaling_requested,
+def _usual_parts(priority: int, delivery_guarantee: int, negative_journaling_requested: bool, destination_queue: str,
+                 lineage: int, source: int) -> tuple[bytes, bytes]:
+    """What stands before and after the numbers: fields 7, 8, 11, 16 and the begin of 19; field 40."""
+    part = Message(priority=priority, delivery_guarantee=delivery_guarantee,
+                   negative_journaling_requested=negative_journaling_requested,
                    destination_queue=destination_queue)
     before = [*_MESSAGE.encode(part), _prefix(19, 20), lineage.to_bytes(16, "big")]
     return b"".join(before), _encode_source(UUID(int=source))
+
+
+_TRANSACTION_GUID: Final = Struct("<BBBB16s")  # the head of field 26, and its field 1
+_STREAM: Final = Struct("<BBQBBIBBIBBI")  # fields 2 to 5 of a transaction
+_FIRST_LAST: Final = {
+    (first, last): (b"\x06\x01\x01" if first else b"") + (b"\x07\x01\x01" if last else b"")
+    for first in (False, True) for last in (False, True)
+}  # fields 6 and 7
+
+
+def _usual_transaction(transaction: MessageTransaction) -> bytes | None:
+    """Field 26 of a message that has its place in a stream behind another; None for any other."""
+    sequence_id, number = transaction.sequence_identifier, transaction.sequence_number
+    previous, index = transaction.previous_sequence_number, transaction.index
+    if not (sequence_id and number and previous and index) or transaction.final_ack_required or \
+            transaction.connector_queue_manager is not None or transaction.status_queue:
+        return None
+    flags = _FIRST_LAST[transaction.first_in_transaction, transaction.last_in_transaction]
+    stream = _STREAM.pack(2, 8, sequence_id, 3, 4, number, 4, 4, previous, 5, 4, index)
+    identifier = transaction.transaction_identifier
+    if identifier is NULL_GUID:
+        return b"".join((_prefix(26, len(stream) + len(flags)), stream, flags))
+    if identifier == NULL_GUID:
+        return None
+    size = 18 + len(stream) + len(flags)
+    return b"".join((_TRANSACTION_GUID.pack(26, size, 1, 16, identifier.int.to_bytes(16, "big")), stream, flags))
 
 
 def _encode_usual(message: Message) -> bytes | None:
@@ -348,9 +373,17 @@ def _encode_usual(message: Message) -> bytes | None:
     if identifier is None or not _is_usual(message):
         return None
     lineage, ordinal = identifier
-    before, after = _usual_parts(message.delivery_guarantee, message.negative_journaling_requested,
+    before, after = _usual_parts(message.priority, message.delivery_guarantee, message.negative_journaling_requested,
                                  message.destination_queue, lineage.int, message.source_queue_manager.int)
-    data = before + _USUAL_NUMBERS.pack(ordinal, 20, 8, message.sent_time) + after
+    numbers = _USUAL_NUMBERS.pack(ordinal, 20, 8, message.sent_time)
+    transaction = message.transaction
+    if transaction is None:
+        data = before + numbers + after
+    else:
+        part = _usual_transaction(transaction)
+        if part is None:
+            return None
+        data = b"".join((before, numbers, part, after))
     return _encode_label(message.label) + data if message.label else data
 
 

@@ -37,6 +37,7 @@ VACUUM_PAGES: Final = 512  # given back to the disk in one idle step
 _COMMIT_BYTES: Final = 16384  # of log for one commit besides content: tree pages around it
 
 _FETCH: Final = "SELECT n, e, t, a, v, u, k, hdr, body FROM m WHERE q=? AND l=?"
+_SIZES: Final = "SELECT l, n FROM m WHERE q=? AND l>=? AND l<=? ORDER BY l"
 _SCAN: Final = "SELECT l, n, e, t, a, v, u, k, hdr, body FROM m WHERE q=? AND l>? ORDER BY l LIMIT ?"
 _RECOVERABLE: Final = (MessageStorageFailed, MessageTooLarge, InvalidParameter)  # rolled back, still usable
 
@@ -138,6 +139,13 @@ class SqliteStore:
         except READ_ERRORS as error:
             raise self._failure(error) from error
         return [self._stored(queue_id, *row) for row in rows]
+
+    def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:
+        self._check()
+        try:
+            return self._execute(_SIZES, (queue_id, first, last)).fetchall()
+        except READ_ERRORS as error:
+            raise self._failure(error) from error
 
     def search(self, wanted: Wanted) -> Iterator[Step]:
         """Through everything, in steps; for any thread, on a connection of its own."""

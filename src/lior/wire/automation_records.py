@@ -90,14 +90,14 @@ def write_record_pointer(writer: AutomationWriter, values: Sequence[Any], elemen
 
 
 def _write_brecord(writer: AutomationWriter, values: Sequence[Any], record: RecordType) -> None:
-    image = AutomationWriter(writer.scope, writer.next_referent)
+    image = AutomationWriter(writer.scope, writer.referents)
     image.depth = writer.depth
     for value in values:
         record.write(image, value)
     image.flush()
     data = image.to_bytes()
     count = len(data) + _PREFIX if values else 0
-    writer._referent = image.next_referent  # one run of identifiers through the message
+    writer.referents = image.referents  # one run of identifiers through the message
     writer.u32(1 if values else 0)
     writer.u32(count)
     writer.referent()

@@ -64,13 +64,9 @@ class AutomationWriter(NdrWriter):
 
     def __init__(self, scope: Scope = NOTHING, referent: int = FIRST_REFERENT) -> None:
         super().__init__()
-        self._referent = referent
+        self.referents = referent
         self.scope = scope
         self.depth = 0  # of VARIANTs
-
-    @property
-    def next_referent(self) -> int:
-        return self._referent
 
     def pair(self, code: str, value: Any) -> None:
         """One number of a struct code, aligned to its size."""
@@ -96,6 +92,16 @@ class AutomationReader(NdrReader):
         self.scope = scope
         self.budget = budget or Budget(scope.limits.elements)
         self.depth = 0
+
+    def number(self, form: struct.Struct, size: int) -> Any:
+        """One number, aligned to its size."""
+        at = (self.at + size - 1) & -size
+        try:
+            (value,) = form.unpack_from(self.data, at)
+        except struct.error:
+            raise self.malformed(f"{size} bytes needed, {max(self.remaining, 0)} left") from None
+        self.at = at + size
+        return value
 
     def spend(self, elements: int) -> None:
         self.budget.elements -= elements
@@ -165,7 +171,8 @@ class Integer(Simple):
             raise at.refused(self.vt, f"{value} does not fit {8 * self.size} bits"[:200]) from None
 
     def get(self, reader: AutomationReader) -> int:
-        return reader._number(self._form, self.size)
+        value: int = reader.number(self._form, self.size)
+        return value
 
 
 class StatusCode(Integer):
@@ -195,7 +202,8 @@ class Real(Simple):
             raise at.refused(self.vt, f"{value} does not fit {8 * self.size} bits"[:200]) from None
 
     def get(self, reader: AutomationReader) -> Any:
-        return reader._number(self._form, self.size)
+        value: int = reader.number(self._form, self.size)
+        return value
 
 
 class Boolean(Simple):
@@ -249,7 +257,7 @@ class Enumeration(Simple):
         writer.data += self._form.pack(number)
 
     def get(self, reader: AutomationReader) -> IntEnum:
-        return self.member(reader, reader._number(self._form, self.size))
+        return self.member(reader, reader.number(self._form, self.size))
 
     def member(self, reader: AutomationReader, number: int) -> IntEnum:
         try:
@@ -275,7 +283,7 @@ class Date(Simple):
         writer.pair("d", at.date_to_days(value))
 
     def get(self, reader: AutomationReader) -> datetime:
-        date = at.days_to_date(reader._number(_F64, 8))
+        date = at.days_to_date(reader.number(_F64, 8))
         if date is None:
             raise reader.malformed("a DATE outside the years 100 to 9999")
         return date

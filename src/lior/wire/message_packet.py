@@ -70,7 +70,7 @@ from lior.wire.queue_names import (
 )
 from lior.wire.user_message import UserMessage
 
-_LAST_SECOND: Final = 0xFFFFFFFF
+LAST_SECOND: Final = 0xFFFFFFFF
 _NOWHERE: Final = Hosts(NULL_GUID_BYTES, NULL_GUID_BYTES)
 
 
@@ -97,7 +97,7 @@ def to_user_message(message: Message, *, destination_queue_manager: UUID = NULL_
     source = message.source_queue_manager
     if source.int == 0:
         source = message.identifier.lineage
-    destination, address = _destination(message.destination_queue, destination_queue_manager)
+    destination, address = destination_of(message.destination_queue, destination_queue_manager)
     hosts = Hosts(guid_bytes(source), address)
     # AdminQueue is there exactly when an acknowledgement is asked for (2.2.19.2)
     admin_names = message.administration_queue if message.acknowledgements_requested & ACK_MASK else ""
@@ -127,7 +127,7 @@ def to_user_message(message: Message, *, destination_queue_manager: UUID = NULL_
     )
 
 
-def _destination(text: str, queue_manager: UUID) -> tuple[PacketName, bytes]:
+def destination_of(text: str, queue_manager: UUID) -> tuple[PacketName, bytes]:
     """DestinationQueue and QueueManagerAddress, which is null for a direct name (2.2.19.2)."""
     name = packet_name(text, _NOWHERE)
     if name.type == DIRECT:
@@ -161,7 +161,7 @@ def _user_header(message: Message, hosts: Hosts, message_id: int) -> UserHeader:
                                remedy=f"delivery is 0 or 1, and there are at most {MAX_HOPS} hops")
     flags = (message.hop_count | mode << DM_SHIFT | (JN if message.negative_journaling_requested else 0)
              | (JP if message.positive_journaling_requested else 0))
-    sent = min(max(int(message.sent_time), 0), _LAST_SECOND)
+    sent = min(max(int(message.sent_time), 0), LAST_SECOND)
     return UserHeader(hosts.source, hosts.destination, message.time_to_be_received, sent, message_id, flags)
 
 
@@ -326,7 +326,7 @@ def _message_security(user_message: UserMessage) -> MessageSecurity | None:
     properties, security = user_message.properties, user_message.security
     signature = user_message.multi_queue.signature if user_message.multi_queue is not None else b""
     algorithms = (properties.privacy_level, properties.hash_algorithm, properties.encryption_algorithm)
-    if security is None and not signature and algorithms == _PLAIN_ALGORITHMS:
+    if security is None and not signature and algorithms == PLAIN_ALGORITHMS:
         return None
     result = MessageSecurity(multi_queue_signature=signature)
     result.privacy_level, result.hash_algorithm, result.encryption_algorithm = algorithms
@@ -363,4 +363,4 @@ def _message_soap(soap: Soap) -> MessageSoap:
 
 
 _PLAIN: Final = MessageSecurity()
-_PLAIN_ALGORITHMS: Final = (_PLAIN.privacy_level, _PLAIN.hash_algorithm, _PLAIN.encryption_algorithm)
+PLAIN_ALGORITHMS: Final = (_PLAIN.privacy_level, _PLAIN.hash_algorithm, _PLAIN.encryption_algorithm)

@@ -172,6 +172,13 @@ def recognise(user_message: UserMessage, own: bytes,
     return Stray(f"a message of class 0x{message_class:04X}")
 
 
+def names_an_order_queue(name: PacketName) -> bool:
+    """Whether a destination may be an order queue, ours or another's."""
+    if name.type == DIRECT:
+        return name.text[-12:].lower() == "order_queue$"
+    return name.type == PRIVATE_ON_DESTINATION and name.number == ORDER_QUEUE_NUMBER
+
+
 def _is_own_number(name: PacketName, address: bytes, own: bytes) -> bool:
     return (name.type == PRIVATE_ON_DESTINATION and name.number == ORDER_QUEUE_NUMBER
             and address in (own, NULL_GUID_BYTES))

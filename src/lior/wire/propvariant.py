@@ -178,7 +178,8 @@ def _is_string(value: object) -> bool:
 # The IDL union has no ms_union attribute, so its tag is a u16 behind the eight bytes of the header and the arm follows
 # at its own alignment. The largest arm aligns to 8, and so does the structure (2.2.13.1).
 
-_HEADER: Final = struct.Struct("<HBBIH")  # vt, wReserved1, wReserved2, wReserved3, union tag
+_HEADERS: Final = {order: struct.Struct(order + "HBBIH") for order in "<>"}  # vt, wReserved1 to 3, union tag
+_HEADER: Final = _HEADERS["<"]
 _ELEMENT_SIZE: Final = 16  # one element to the next; only the last may end after its tag
 Place: TypeAlias = Callable[[PropVariant], None]
 
@@ -201,8 +202,8 @@ def read_propvariant(reader: NdrReader, place: Place) -> None:
     _read(reader, place, 1)
 
 
-def read_propvariants(reader: NdrReader, count: int) -> tuple[PropVariant, ...]:
-    """A conformant array of PROPVARIANT whose size_is value is `count`, with all pointees."""
+def read_propvariants(reader: NdrReader, count: int | None) -> tuple[PropVariant, ...]:
+    """A conformant array of PROPVARIANT whose size_is value is `count`, if that is known, with all pointees."""
     return _read_array(reader, count, 1)
 
 
@@ -213,10 +214,8 @@ def _write_array(writer: NdrWriter, variants: Sequence[PropVariant]) -> None:
     writer.flush()
 
 
-def _read_array(reader: NdrReader, count: int, depth: int) -> tuple[PropVariant, ...]:
-    maximum = reader.u32()
-    if maximum != count:
-        raise reader.malformed(f"array of {maximum} variants where {count} were announced")
+def _read_array(reader: NdrReader, expected: int | None, depth: int) -> tuple[PropVariant, ...]:
+    count = reader.conformant(expected, 1)
     if count:
         reader.align(8)
         reader.check_fits(count - 1, _ELEMENT_SIZE)
@@ -238,7 +237,7 @@ def _write(writer: NdrWriter, variant: PropVariant) -> None:
 def _read(reader: NdrReader, place: Place, depth: int) -> None:
     reader.align(8)
     try:
-        vt, _, _, _, tag = _HEADER.unpack_from(reader.data, reader.at)
+        vt, _, _, _, tag = _HEADERS[reader.order].unpack_from(reader.data, reader.at)
     except struct.error:
         raise reader.malformed("PROPVARIANT truncated") from None
     if vt != tag:
@@ -346,8 +345,7 @@ def _write_clsids(writer: NdrWriter, value: Value) -> None:
 
 
 def _read_clsids(reader: NdrReader, count: int, depth: int) -> tuple[UUID, ...]:
-    data = reader.raw(16 * reader.conformant(count, 16))
-    return tuple(UUID(bytes_le=data[at:at + 16]) for at in range(0, len(data), 16))
+    return tuple(reader.guid() for _ in range(reader.conformant(count, 16)))
 
 
 def _write_strings(writer: NdrWriter, value: Value) -> None:

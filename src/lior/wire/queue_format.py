@@ -1,8 +1,11 @@
 """QUEUE_FORMAT and the structures inside it as NDR ([MS-MQMQ] 2.2.7 to 2.2.10, 2.2.18.1.8).
 
 The union tag of QUEUE_FORMAT is one byte, marshalled again behind m_reserved; the arm follows at its own alignment.
+In NDR64 the structure, the union and its arm align to eight bytes, the size of the largest arm's pointer, and the
+structure ends at a multiple of that ([MS-RPCE] 2.2.5.3.4).
 """
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -73,6 +76,9 @@ def read_xactuow(reader: NdrReader) -> UUID:
 
 # ---- QUEUE_FORMAT ---------------------------------------------------------------------------------------------------
 
+# m_qft, m_SuffixAndFlags, m_reserved (which a server must not use) and the tag of the union
+_HEADS: Final = {(order, wide): struct.Struct(f"{order}BBH{'4x' * wide}B") for order in "<>" for wide in (False, True)}
+
 Place: TypeAlias = Callable[[QueueFormat], None]
 Make: TypeAlias = Callable[..., QueueFormat]
 _T = QueueFormatType
@@ -80,27 +86,43 @@ _T = QueueFormatType
 
 def write_queue_format(writer: NdrWriter, value: QueueFormat) -> None:
     """The fixed part of one QUEUE_FORMAT; its string follows at the writer's next flush."""
-    writer.align(4)
+    writer.align(8 if writer.wide else 4)
     writer.u8(value.format_type)
     writer.u8(value.suffix_and_flags)
     writer.u16(0)  # m_reserved
+    if writer.wide:
+        writer.align(8)
     writer.u8(value.format_type)
+    if writer.wide:
+        writer.align(8)
     _ARMS[value.format_type][0](writer, value)
+    if writer.wide:
+        writer.align(8)
 
 
 def read_queue_format(reader: NdrReader, place: Place) -> None:
     """One QUEUE_FORMAT; `place` gets it at once or, if it holds a string, at the reader's next flush."""
-    reader.align(4)
-    format_type, suffix_and_flags = reader.u8(), reader.u8()
-    reader.u16()  # m_reserved: a server must not use it
-    tag = reader.u8()
+    reader.align(8 if reader.wide else 4)
+    head = _HEADS[reader.order, reader.wide]
+    try:
+        format_type, suffix_and_flags, _, tag = head.unpack_from(reader.data, reader.at)
+    except struct.error:
+        raise reader.malformed("QUEUE_FORMAT truncated") from None
+    reader.at += head.size
     if tag != format_type:
         raise reader.malformed(f"QUEUE_FORMAT of type {format_type} with union tag {tag}")
     arm = _ARMS.get(format_type)
     if arm is None:
         raise reader.malformed(f"QUEUE_FORMAT of type {format_type}, which has no arm")
-    suffix, flags = split_suffix_and_flags(suffix_and_flags)
+    try:
+        suffix, flags = split_suffix_and_flags(suffix_and_flags)
+    except IllegalFormatName as error:
+        raise reader.malformed(f"QUEUE_FORMAT with {error.what}") from None
+    if reader.wide:
+        reader.align(8)
     arm[1](reader, partial(QueueFormat, _T(format_type), suffix, flags), place)
+    if reader.wide:
+        reader.align(8)
 
 
 def _write_nothing(writer: NdrWriter, value: QueueFormat) -> None:

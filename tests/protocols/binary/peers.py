@@ -19,6 +19,7 @@ from lior.protocols.binary.session import (
 )
 from lior.protocols.binary.settings import SessionSettings
 from lior.wire.headers import DM_SHIFT, BaseHeader, MessagePropertiesHeader, SessionHeader, UserHeader
+from lior.wire.plain_packets import PlainMessage
 from lior.wire.queue_names import PacketName
 from lior.wire.session_packets import (
     ConnectionParametersHeader,
@@ -122,8 +123,22 @@ def closed(effects: list[Effect]) -> Close:
     return last
 
 
+def number_of(message: UserMessage | PlainMessage) -> int:
+    if isinstance(message, UserMessage):
+        return message.user.message_id
+    identifier = message.message.identifier
+    assert identifier is not None
+    return identifier.uniquifier
+
+
+def is_recoverable(message: UserMessage | PlainMessage) -> bool:
+    if isinstance(message, UserMessage):
+        return message.user.flags >> DM_SHIFT & 3 != 0
+    return message.message.is_recoverable
+
+
 def messages_in(effects: Iterable[Effect]) -> list[int]:
-    return [effect.message.user.message_id for effect in effects if isinstance(effect, Received)]
+    return [number_of(message) for effect in effects if isinstance(effect, Received) for message in effect.messages]
 
 
 # ---- sessions in a state --------------------------------------------------------------------------------------------
@@ -209,10 +224,10 @@ class Side:
                 check_emitted(effect.data)
                 self.out += effect.data
             elif isinstance(effect, Received):
-                number = effect.message.user.message_id
-                self.received.append(number)
-                if effect.message.user.flags >> DM_SHIFT & 3:
-                    self.unstored.append(number)
+                for message in effect.messages:
+                    self.received.append(number_of(message))
+                    if is_recoverable(message):
+                        self.unstored.append(number_of(message))
             elif isinstance(effect, Acknowledged):
                 self.acknowledged += effect.tokens
             elif isinstance(effect, Persisted):

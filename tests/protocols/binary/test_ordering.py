@@ -59,7 +59,7 @@ def test_a_position_never_goes_back(messages: list[tuple[int, int, int]]) -> Non
 
 @pytest.mark.spec("QB-088", "QB-112")
 def test_the_gaps_between_resends_are_three_of_each_and_then_the_last_for_ever() -> None:
-    ladder, now = ResendLadder(SCALED), 100.0
+    ladder, now = ResendLadder(SCALED.resend_table), 100.0
     gaps: list[float] = []
     ladder.sent(now)
     while len(gaps) < 14:
@@ -78,7 +78,7 @@ def test_the_table_has_ten_entries() -> None:
 
 @pytest.mark.spec("QB-147")
 def test_acknowledgements_leave_the_interval_at_30_seconds_and_timeouts_move_it() -> None:
-    ladder, now = ResendLadder(DEFAULTS), 0.0
+    ladder, now = ResendLadder(DEFAULTS.resend_table), 0.0
     ladder.sent(now)
     for _ in range(10):
         now += 1.0
@@ -94,14 +94,14 @@ def test_acknowledgements_leave_the_interval_at_30_seconds_and_timeouts_move_it(
 @pytest.mark.spec("QB-147")
 def test_the_index_stays_inside_the_table_and_can_be_kept_over_a_restart() -> None:
     for index, interval in ((-1, 30.0), (0, 30.0), (3, 300.0), (9, 21600.0), (10, 21600.0), (99, 21600.0)):
-        ladder = ResendLadder(DEFAULTS, index)
+        ladder = ResendLadder(DEFAULTS.resend_table, index)
         assert ladder.interval == interval
         ladder.sent(0.0)
         assert ladder.deadline == interval
 
 
 def test_what_is_sent_behind_the_first_message_or_again_does_not_move_the_timer() -> None:
-    ladder = ResendLadder(DEFAULTS)
+    ladder = ResendLadder(DEFAULTS.resend_table)
     for now in (0.0, 10.0, 29.9):
         ladder.sent(now)
         assert ladder.deadline == 30.0
@@ -111,7 +111,7 @@ def test_what_is_sent_behind_the_first_message_or_again_does_not_move_the_timer(
 
 
 def test_an_empty_stream_has_no_timer() -> None:
-    ladder = ResendLadder(DEFAULTS)
+    ladder = ResendLadder(DEFAULTS.resend_table)
     assert ladder.deadline == NEVER and not ladder.timed_out(1e12)
     ladder.sent(5.0)
     assert ladder.deadline == 35.0

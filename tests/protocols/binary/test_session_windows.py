@@ -12,6 +12,7 @@ from tests.protocols.binary.peers import (
     acknowledgement,
     acks_in,
     in_state,
+    messages_in,
     opened,
     parameters,
     sent_by,
@@ -135,7 +136,7 @@ def test_200_000_messages_pass_on_one_session() -> None:
             effects = right.flush(0.0)
         else:
             effects = right.receive(b"".join(out), 0.0)
-            received += sum(type(effect) is Received for effect in effects)
+            received += len(messages_in(effects))
             effects += right.stored(right.unstored, 0.0)
         assert out or effects, "nothing moves any more"
         for effect in effects:

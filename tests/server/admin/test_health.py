@@ -36,7 +36,8 @@ def ask(service: AdminService, method: str, path: str, data: Any = None) -> tupl
 
 
 def test_a_broken_store_is_503_with_the_reason(tmp_path: Path) -> None:
-    with served(tmp_path / "data") as service:
+    with served(tmp_path / "data") as server:
+        service = server.admin
         assert ask(service, "GET", "/healthz")[0] == 200
         engine = service.backend.engine
         done = threading.Event()
@@ -58,7 +59,8 @@ def test_a_broken_store_is_503_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_client_that_goes_away_while_it_waits_takes_no_message(tmp_path: Path) -> None:
-    with served(tmp_path / "data") as service, lior.connect(tmp_path / "data") as qm:
+    with served(tmp_path / "data") as server, lior.connect(tmp_path / "data") as qm:
+        service = server.admin
         qm.create_queue(r".\private$\q")
         connection = Local(service)
         connection.request("POST", "/v1/receive_from", json.dumps({"queue": r".\private$\q", "timeout_ms": 60_000}))
@@ -76,7 +78,8 @@ def wait_until(true: Any) -> None:
 
 
 def test_a_client_that_waits_over_http_gets_the_message(tmp_path: Path) -> None:
-    with served(tmp_path / "data") as service, lior.connect(tmp_path / "data") as qm:
+    with served(tmp_path / "data") as server, lior.connect(tmp_path / "data") as qm:
+        service = server.admin
         qm.create_queue(r".\private$\q")
         answers: list[tuple[int, Any]] = []
         receive = {"queue": r".\private$\q", "timeout_ms": 60_000}

@@ -224,7 +224,7 @@ def test_a_frame_over_the_limit_ends_the_session(server: Serving) -> None:
 
 
 def test_a_message_that_does_not_fit_a_frame_is_refused_by_the_library(server: Serving) -> None:
-    with server.connect() as qm:
+    with lior.connect(server.admin_url, token=server.token) as qm:
         qm.create_queue(r".\private$\fits")
         with pytest.raises(MessageTooLarge, match="server takes 1048576"):
             qm.send(r".\private$\fits", bytes(1 << 20))

@@ -17,6 +17,7 @@ from lior.embedded import describe
 from lior.protocols.binary.settings import SessionSettings
 from lior.server.local import MEMORY, open_local
 from lior.server.transfer import Transfer, TransferSettings
+from lior.server.transfer.hub import Resolver
 from lior.server.transfer_security import Guard
 
 LONG = 30.0  # seconds: more than anything here needs
@@ -62,11 +63,13 @@ class Host:
 
 
 async def start_host(
-    settings: TransferSettings, address: str, data: str | Path = MEMORY, guard: Guard | None = None
+    settings: TransferSettings, address: str, data: str | Path = MEMORY, guard: Guard | None = None,
+    resolve: Resolver | None = None,
 ) -> Host:
     backend = await open_local(data, describe=describe, name=f"host{address.replace('.', '-')}", addresses=[address],
                                low_disk_bytes=0)
-    transfer = Transfer(backend.engine, replace(settings, addresses=(address,)), guard=guard)
+    transfer = Transfer(backend.engine, replace(settings, addresses=(address,)), guard=guard,
+                        resolve=resolve)
     await transfer.start()
     return Host(address, backend, transfer)
 

@@ -178,6 +178,19 @@ def test_the_hash_of_a_signature_must_be_known_and_allowed() -> None:
     assert desk.check(unsigned, queues[0]).refused == 0
 
 
+@pytest.mark.spec("MQ-137", "QB-161")
+@pytest.mark.parametrize("algorithm", [0x8003, 0x8004, 0x800C, 0x800E])
+def test_the_default_provider_is_that_of_any_generation(algorithm: int) -> None:
+    """DE without ProviderInfo: MD5 and SHA-1 by the base provider of the old ones, SHA-2 by that of the later ones."""
+    desk = Desk(policy=SecurityPolicy(allow_md5=True))
+    desk.register()
+    packet = signed(algorithm=algorithm)
+    assert packet.security is not None
+    assert packet.security.header.flags & DE and not packet.security.provider_info
+    checked = desk.check(packet, desk.queue())
+    assert (checked.refused, checked.caller.sid) == (0, ALICE)
+
+
 @pytest.mark.spec("QB-058", "MQ-128")
 def test_claims_about_authentication_are_wiped_out_before_anything_else() -> None:
     desk = Desk()

@@ -143,6 +143,18 @@ def test_everything_that_is_wrong_with_an_encrypted_body_has_one_answer(name: st
     assert (checked.refused, checked.body) == (BAD_ENCRYPTION, None)
 
 
+@pytest.mark.spec("MQ-106", "QB-047")
+@pytest.mark.parametrize("level", [1, 3, 5])
+@pytest.mark.parametrize("algorithm", [AES_128, AES_192, AES_256, RC2, RC4])
+def test_an_algorithm_goes_with_the_levels_whose_provider_has_it(level: int, algorithm: int) -> None:
+    length = {AES_128: 16, AES_192: 24, AES_256: 32}.get(algorithm, 5 if level == 1 else 16)
+    desk = Desk(policy=OLD)
+    packet = encrypted(desk, b"secret", level=level, algorithm=algorithm, key=KEY[:length])
+    fits = (level == 5) == (algorithm in (AES_128, AES_192, AES_256))
+    checked = desk.check(packet, desk.queue())
+    assert (checked.refused, checked.body) == ((0, b"secret") if fits else (BAD_ENCRYPTION, None))
+
+
 @pytest.mark.spec("QB-165")
 @pytest.mark.parametrize("size", [1, 15, 17])
 def test_a_body_that_is_no_multiple_of_the_block_is_refused(size: int) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from lior.wire.plain_packets import PlainMessage
 from lior.wire.user_message import UserMessage
 
 
@@ -33,9 +34,9 @@ class Opened:
 
 @dataclass(slots=True)
 class Received:
-    """A message, counted already; the SessionHeader it carried is processed."""
+    """Messages, counted already; the SessionHeaders they carried are processed."""
 
-    message: UserMessage
+    messages: list[UserMessage | PlainMessage]
 
 
 @dataclass(slots=True)

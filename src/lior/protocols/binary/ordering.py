@@ -29,8 +29,8 @@ class ResendLadder:
 
     __slots__ = ("_table", "deadline", "index")
 
-    def __init__(self, settings: SessionSettings, index: int = 0) -> None:
-        self._table = settings.resend_table
+    def __init__(self, table: tuple[float, ...], index: int = 0) -> None:
+        self._table = table
         self.index = min(max(index, 0), len(self._table) - 1)  # ResendIntervalIndex
         self.deadline = NEVER  # ResendTime
 

@@ -5,6 +5,8 @@ and a value from the peer means the number nearest to where we are. Nothing is e
 """
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import count, repeat
 from typing import Final
 
 from lior.errors import Malformed
@@ -55,18 +57,34 @@ class SendingHalf:
         else:
             self._flight.append((token, 0))
 
+    def send_all(self, tokens: Sequence[object], recoverable: Sequence[bool]) -> None:
+        """As `send` for each; there is room for all of them."""
+        if True not in recoverable:
+            self._flight.extend(zip(tokens, repeat(0), strict=False))
+        elif False not in recoverable:
+            first = self.recoverable_sent + 1
+            self.recoverable_sent += len(tokens)
+            self._unsaved.extend(tokens)
+            self._flight.extend(zip(tokens, count(first), strict=False))
+        else:
+            for token, one in zip(tokens, recoverable, strict=True):
+                self.send(token, one)
+            return
+        self.window -= len(tokens)
+        self.sent += len(tokens)
+
     # ---- acknowledgements -------------------------------------------------------------------------------------------
 
     def acknowledge(self, ack_sequence_number: int) -> list[object]:
         """Tokens of the messages that AckSequenceNumber covers for the first time, in order (3.1.5.5.1)."""
         flight = self._flight
-        count = ack_sequence_number - (self.sent - len(flight)) & 0xFFFF
-        if count > len(flight):
+        covered = ack_sequence_number - (self.sent - len(flight)) & 0xFFFF
+        if covered > len(flight):
             raise Malformed(f"AckSequenceNumber {ack_sequence_number}, {self.sent & 0xFFFF} are sent",
                             where="SessionHeader")
         tokens = []
         popleft = flight.popleft
-        for _ in range(count):
+        for _ in range(covered):
             token, number = popleft()
             tokens.append(token)
             if number:
@@ -96,13 +114,13 @@ class SendingHalf:
             tokens += self._take_apart(rest)
         return tokens
 
-    def _take(self, count: int) -> list[object]:
+    def _take(self, many: int) -> list[object]:
         popleft = self._unsaved.popleft
-        tokens = [popleft() for _ in range(count)]
-        self._unsaved_first += count
+        tokens = [popleft() for _ in range(many)]
+        self._unsaved_first += many
         if self._holes:
             tokens = [token for token in tokens if token is not _SAVED]
-            self._holes -= count - len(tokens)
+            self._holes -= many - len(tokens)
         return tokens
 
     def _take_apart(self, flags: int) -> list[object]:

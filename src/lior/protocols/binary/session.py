@@ -4,7 +4,7 @@ The session knows no socket, queue or disk. Who owns it writes the bytes of Send
 `stored` when that is durable, and calls `tick` at `deadline`. Calls on a closed session do nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +16,7 @@ from lior.protocols.binary.receiving import NEVER, ReceivingHalf
 from lior.protocols.binary.sending import SendingHalf
 from lior.protocols.binary.settings import SessionSettings
 from lior.wire.headers import DM_SHIFT, DQ_SHIFT, IN, MAX_PACKET_SIZE, NULL_GUID_BYTES, SessionHeader
+from lior.wire.plain_packets import PlainDecoder, PlainMessage
 from lior.wire.queue_names import DIRECT
 from lior.wire.session_packets import (
     CONNECTION_PARAMETERS,
@@ -66,8 +67,9 @@ class Session:
     `remote` of an initiator is the GUID that the peer must have, or None for a direct format name, which does not say.
     An acceptor may be told to `refuse` whoever asks (QB-011)."""
 
-    __slots__ = ("_ack_heard", "_ack_wait", "_active", "_framer", "_initiator", "_own", "_pinged", "_receiving",
-                 "_refuse", "_sending", "_settings", "_started", "_timers", "direct", "reason", "remote", "state")
+    __slots__ = ("_ack_heard", "_ack_wait", "_active", "_framer", "_initiator", "_own", "_pinged", "_plain",
+                 "_receiving", "_refuse", "_sending", "_settings", "_started", "_timers", "direct", "reason",
+                 "remote", "state")
 
     def __init__(self, settings: SessionSettings, *, own: bytes, initiator: bool, remote: bytes | None = None,
                  pinged: bool = False, refuse: bool = False, now: float) -> None:
@@ -82,6 +84,7 @@ class Session:
         self.remote = remote or NULL_GUID_BYTES
         self.direct = initiator and self.remote == NULL_GUID_BYTES  # DirectFormatSession
         self._framer = Framer(_LARGEST_BEFORE_OPEN)
+        self._plain = PlainDecoder(own)
         self._sending = SendingHalf(settings.window_size)
         self._receiving = ReceivingHalf(settings.window_size, settings.ack_wait)
         self._active = False  # SessionActive
@@ -106,6 +109,11 @@ class Session:
     def unstored(self) -> int:
         """Recoverable messages received for which `stored` was not called."""
         return self._receiving.unstored
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes that wait for the rest of their packet."""
+        return self._framer.pending
 
     @property
     def deadline(self) -> float | None:
@@ -133,40 +141,68 @@ class Session:
         effects = call.effects
         if self.state is _CLOSED:
             return effects
-        received = 0
         receiving = self._receiving
         receiving.volume += len(data)
+        before = receiving.received
         self._ack_heard = True  # a part of a packet is a sign of life too: a large one takes its time
-        try:
-            for packet in self._framer.feed(data):
-                if packet[2] & IN or self.state is not _OPEN:
-                    if self._internal_packet(packet, call):
-                        continue
-                    return effects
-                message = UserMessage.decode(packet)
-                received += 1
-                receiving.received += 1
-                flags = message.user.flags
-                if flags & _RECOVERABLE:
-                    receiving.recoverable_received += 1
-                if flags & _DIRECT_MASK == _DIRECT and not self.direct:
-                    self.direct = True
-                    self._set_ack_wait()
-                problem = "" if message.session is None else self._session_header(message.session, call)
-                effects.append(Received(message))
-                if problem:
-                    # Delivered all the same ([MS-MQMQ] 2.2.20.4, note 14): it is the count that is wrong.
-                    self._end(call, problem, malformed=True)
-                    return effects
-        except Malformed as error:
-            self._end(call, str(error), malformed=True)
-            return effects
-        if received:
+        if self._packets(data, call) and receiving.received != before:
             self._active = True
-            receiving.counted(received, now)
+            receiving.counted(receiving.received - before, now)
             if receiving.half_window:
                 effects.append(self._session_ack(now))
         return effects
+
+    def _packets(self, data: bytes | bytearray | memoryview, call: _Call) -> bool:
+        """Plain messages, nearly all, are taken in one step each and counted together. False when the session ended."""
+        plain: list[PlainMessage] = []
+        decode = self._plain.decode
+        try:
+            for packet in self._framer.feed(data):
+                found = decode(packet) if self.state is _OPEN else None
+                if found is not None:
+                    plain.append(found)
+                    continue
+                if plain:
+                    self._count_plain(plain, call)
+                    plain = []
+                if packet[2] & IN or self.state is not _OPEN:
+                    if not self._internal_packet(packet, call):
+                        return False
+                elif not self._user_message(UserMessage.decode(packet), call):
+                    return False
+        except Malformed as error:
+            if plain:  # those before a packet that is not right were received
+                self._count_plain(plain, call)
+            self._end(call, str(error), malformed=True)
+            return False
+        if plain:
+            self._count_plain(plain, call)
+        return True
+
+    def _count_plain(self, messages: list[PlainMessage], call: _Call) -> None:
+        receiving = self._receiving
+        receiving.received += len(messages)
+        receiving.recoverable_received += sum([message.message.delivery_guarantee for message in messages])
+        if not self.direct and any(message.way.queue_type == _DIRECT for message in messages):
+            self.direct = True
+            self._set_ack_wait()
+        call.effects.append(Received([*messages]))
+
+    def _user_message(self, message: UserMessage, call: _Call) -> bool:
+        """False when it has ended the session."""
+        receiving, flags = self._receiving, message.user.flags
+        receiving.received += 1
+        if flags & _RECOVERABLE:
+            receiving.recoverable_received += 1
+        if flags & _DIRECT_MASK == _DIRECT and not self.direct:
+            self.direct = True
+            self._set_ack_wait()
+        problem = "" if message.session is None else self._session_header(message.session, call)
+        call.effects.append(Received([message]))
+        if problem:
+            # Delivered all the same ([MS-MQMQ] 2.2.20.4, note 14): it is the count that is wrong.
+            self._end(call, problem, malformed=True)
+        return not problem
 
     def send(self, packet: bytes, token: object, recoverable: bool, now: float) -> bytes:
         """The bytes to write for a UserMessage without a SessionHeader; `window` has to be above 0."""
@@ -181,6 +217,18 @@ class Session:
             header = self._receiving.header(sending.sent, sending.recoverable_sent, now)
             return with_session_header(packet, header)
         return packet
+
+    def send_all(self, packets: Sequence[bytes], tokens: Sequence[object], recoverable: Sequence[bool],
+                 now: float) -> list[bytes]:
+        """As `send` for each, one after the other; `window` has to be as much at least."""
+        if len(packets) > self._sending.window:
+            raise InvalidParameter("the window is too small", where="session", remedy="wait for an acknowledgement")
+        out: list[bytes] = []
+        if packets:
+            out.append(self.send(packets[0], tokens[0], recoverable[0], now))  # it may carry an acknowledgement
+            out += packets[1:]
+            self._sending.send_all(tokens[1:], recoverable[1:])
+        return out
 
     def stored(self, count: int, now: float) -> list[Effect]:
         """The oldest `count` recoverable messages are durably settled: stored, rejected, or found to be duplicates."""
@@ -303,6 +351,8 @@ class Session:
 
     def _internal_packet(self, packet: bytes, call: _Call) -> bool:
         """A packet that is no message, or one that came too early; False when it has ended the session."""
+        if self.state is _OPEN and len(packet) == SessionAck.SIZE and packet.startswith(SESSION_ACK_HEAD):
+            return self._acknowledged(SessionHeader.decode(packet, len(SESSION_ACK_HEAD)), call)  # as nearly all are
         packet_type = packet[_PACKET_TYPE_AT] & PT_MASK if packet[2] & IN else 0
         handler = _HANDLERS.get((self.state, packet_type))
         if handler is not None:
@@ -376,8 +426,13 @@ class Session:
         call.effects.append(Opened(self.remote))
 
     def _acknowledgement(self, packet: bytes, call: _Call) -> None:
-        if problem := self._session_header(SessionAck.decode(packet).session, call):
+        self._acknowledged(SessionAck.decode(packet).session, call)
+
+    def _acknowledged(self, header: SessionHeader, call: _Call) -> bool:
+        problem = self._session_header(header, call)
+        if problem:
             self._end(call, problem, malformed=True)
+        return not problem
 
 
 _PACKET_NAMES: Final = {SESSION_ACK: "SessionAck", ESTABLISH_CONNECTION: "EstablishConnection",

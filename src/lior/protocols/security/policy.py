@@ -24,6 +24,7 @@ class SecurityPolicy:
     """
 
     allow_md5: bool = False
+    allow_rsa_xml_signatures: bool = False  # SRMP names DSA; RSA under that label is for senders that have no other
     allow_sha1: bool = True
     allow_rc2: bool = False
     allow_rc4: bool = False

@@ -24,11 +24,14 @@ from lior.queues.position import Position
 if TYPE_CHECKING:
     from lior.server.transfer.hub import Transfer
     from lior.server.transfer.link import Link
+    from lior.wire.plain_packets import PlainMessage
     from lior.wire.user_message import UserMessage
 
 log = logging.getLogger("lior.transfer")
 
 WRITE_HIGH: Final = 1 << 20  # bytes that the socket may lag behind before the pump pauses
+MOST_UNREAD: Final = 16 << 20  # bytes that wait for a peer that only sends: then it is one that does not read
+MOST_CONTROL: Final = 1024  # order acknowledgements that wait for a slot; one that gives way is asked for again
 CLOSING: Final = 5.0  # seconds for the last bytes of a connection that ends
 
 
@@ -49,6 +52,8 @@ class Connection(asyncio.Protocol):
         self.bytes_received = 0
         self.bytes_sent = 0
         self.since = 0.0
+        self.unfinished = 0  # bytes of a packet of which the rest did not come yet
+        self.unfinished_since = 0.0
         self.half_open = False  # counted among the handshakes under way
         self._hub = hub
         self._loop = hub.loop
@@ -57,7 +62,7 @@ class Connection(asyncio.Protocol):
         self._timer_at = 0.0
         self._writable = True
         self._closed = False
-        self._control: deque[bytes] = deque()  # order acknowledgements that wait for a slot of the window
+        self._control: deque[bytes] = deque(maxlen=MOST_CONTROL)  # order acknowledgements without a slot yet
 
     @property
     def is_open(self) -> bool:
@@ -87,8 +92,18 @@ class Connection(asyncio.Protocol):
         if self._closed:
             return
         self.bytes_received += len(data)
-        self._apply(self.session.receive(data, self._loop.time()))
+        now = self._loop.time()
+        self._apply(self.session.receive(data, now))
         self._arm()
+        unfinished = 0 if self._closed else self.session.unfinished
+        if unfinished < self.unfinished or not self.unfinished:  # a packet was completed
+            self.unfinished_since = now
+        if unfinished != self.unfinished:
+            self._count_unfinished(unfinished)
+
+    def _count_unfinished(self, size: int) -> None:
+        change, self.unfinished = size - self.unfinished, size
+        self._hub.hold(change)
 
     def eof_received(self) -> bool:
         return False
@@ -107,14 +122,14 @@ class Connection(asyncio.Protocol):
 
     def _apply(self, effects: list[Effect]) -> None:
         out: list[bytes] = []
-        received: list[UserMessage] = []
+        received: list[UserMessage | PlainMessage] = []
         acknowledged: list[Any] = []  # positions; None for what is in no queue
         persisted: list[Any] = []
         end: Close | None = None
         for effect in effects:
             kind = type(effect)
             if kind is Received:
-                received.append(effect.message)  # type: ignore[union-attr]
+                received += effect.messages  # type: ignore[union-attr]
             elif kind is Send:
                 out.append(effect.data)  # type: ignore[union-attr]
             elif kind is Acknowledged:
@@ -148,6 +163,8 @@ class Connection(asyncio.Protocol):
             data = out[0] if len(out) == 1 else b"".join(out)
             self.bytes_sent += len(data)
             self._transport.write(data)
+            if not self._writable and self._transport.get_write_buffer_size() > MOST_UNREAD + len(data):
+                self._finish("the peer does not read")
 
     def write(self, data: list[bytes]) -> None:
         self._write(data)
@@ -238,6 +255,7 @@ class Connection(asyncio.Protocol):
         self.unanswered = self.session.state in (SessionState.WAITING_ECR, SessionState.WAITING_EC)
         tokens = self.session.close(why)
         self._control.clear()
+        self._count_unfinished(0)
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:

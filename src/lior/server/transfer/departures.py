@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lior.transfer")
 
+_LOCKED: Final = State.LOCKED
 MOST_UNORDERED: Final = 64 << 20  # bytes of one queue
 
 
@@ -28,15 +29,16 @@ class Departure:
         self.queue = queue
         self.link = link
         self.unordered: dict[int, Position] = {}  # transactional, sent, not order-acknowledged; by lookup id
-        self.ladder = ResendLadder(hub.settings.session)
+        self.ladder = ResendLadder(hub.settings.session.resend_table)
         self.bytes = 0  # of those: they are kept in memory
         self._hub = hub
         self._timer: asyncio.TimerHandle | None = None
 
-    def sent(self, position: Position) -> None:
-        """A transactional message left: the stream's timer runs (3.1.2.6)."""
-        self.unordered[position.lookup_id] = position
-        self.bytes += position.size
+    def sent(self, positions: Iterable[Position]) -> None:
+        """Transactional messages left: the stream's timer runs (3.1.2.6)."""
+        for position in positions:
+            self.unordered[position.lookup_id] = position
+            self.bytes += position.size
         self.ladder.sent(self._hub.loop.time())
         if self._timer is None:
             self._arm()
@@ -79,6 +81,14 @@ class Departure:
             self.give_back(again)
             self.link.pump()
 
+    def send_again(self) -> None:
+        """An operator asks for it (EOD_RESEND, [MS-MQMR] 3.1.4.2), whatever the timer says."""
+        in_flight = self._hub.departures.in_flight
+        again = [position for position in self.unordered.values() if position.lookup_id not in in_flight]
+        if again:
+            self.give_back(again)
+            self.link.pump()
+
     def note_ladder(self) -> None:
         info = self.queue.transfer_info
         info.eod_resend_count += 1
@@ -112,18 +122,23 @@ class Departures:
     def acknowledged(self, express: list[Position | None], recoverable: list[Position | None]) -> None:
         """[MS-MQQB] 3.1.5.5: express messages leave with AckSequenceNumber, recoverable ones when they are on the
         other disk, transactional ones with their order acknowledgement."""
-        removal = self._hub.manager.removal
         change = Change()
+        change.lazy = True  # after a crash what was not removed is sent again, and known there
+        gone: list[Position] = []
         for position in express:
             if position is None:
                 continue
-            if self.in_stream(position):
+            message = position.message
+            if message.transaction is not None and self.in_stream(position):
                 self.in_flight.discard(position.lookup_id)
-            elif not position.message.delivery_guarantee and is_held(position):
-                removal.transferred(change, position)
+            elif not message.delivery_guarantee and (position.state is _LOCKED or is_held(position)):
+                gone.append(position)
         for position in recoverable:
-            if position is not None and not self.in_stream(position) and is_held(position):
-                removal.transferred(change, position)
+            if position is None or (position.message.transaction is not None and self.in_stream(position)):
+                continue
+            if position.state is _LOCKED or is_held(position):
+                gone.append(position)
+        self._hub.manager.batches.transferred(change, gone)
         if change.operations or change.has_steps:
             self._hub.manager.core.submit(change)
 

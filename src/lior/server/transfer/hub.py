@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
-from lior.errors import LiorError
+from lior.errors import BadConfiguration, LiorError
 from lior.names.grammar import folded_host
 from lior.protocols.binary.session import Session
 from lior.queues.change import Change
@@ -43,6 +43,10 @@ log = logging.getLogger("lior.transfer")
 STOPPING: Final = "the queue manager stops"
 OFFLINE: Final = "the queue manager is offline"
 
+MOST_UNFINISHED: Final = 256 << 20  # bytes
+
+Resolver = Callable[..., Awaitable[Sequence[tuple[Any, ...]]]]  # as getaddrinfo of a loop
+
 
 @dataclass(slots=True)
 class Totals:
@@ -64,11 +68,14 @@ class Totals:
 class Transfer:
     """Everything between the queues and TCP port 1801. Runs on the engine's loop."""
 
-    def __init__(self, engine: Engine, settings: TransferSettings, *, guard: Guard | None = None) -> None:
+    def __init__(
+        self, engine: Engine, settings: TransferSettings, *, guard: Guard | None = None, resolve: Resolver | None = None
+    ) -> None:
         self.engine = engine
         self.manager = engine.manager
         self.settings = settings
         self.loop = engine.own_loop()
+        self.resolve = resolve or self.loop.getaddrinfo
         self.clock = self.manager.core.clock
         self.own = self.manager.core.properties.identifier.bytes_le
         self.guard = guard or Guard(self.manager, SecurityFiles(None))
@@ -76,6 +83,8 @@ class Transfer:
         history.capacity, history.maximum_age = settings.session.id_history_size, settings.session.id_history_age
         self.peers = self.manager.core.peers
         self.peers.configure(settings.routes)
+        for hop in settings.routes.values():
+            split_host(hop, settings.peer_port)
         self.manager.tracing.configure({UUID(guid): name for guid, name in settings.trace_queues.items()})
         self.packets = Packets(self)
         self.departures = Departures(self)
@@ -85,12 +94,16 @@ class Transfer:
         self.links: dict[tuple[str, int], Link] = {}
         self.connections: set[Connection] = set()
         self.refusals: Counter[str] = Counter()
+        self.unfinished = 0  # bytes of packets of all connections of which the rest did not come yet
+        self.dialing = 0  # attempts to connect under way
         self._past = Totals()  # of the connections that ended
         self.addresses: list[str] = []
         self._servers: list[asyncio.Server] = []
         self._by_queue: dict[int, Link] = {}
         self._half_open: Counter[str] = Counter()
         self._stopping = False
+        self._idle: set[int] = set()  # outgoing queues that had nothing to do when we looked last
+        self._sweeping: asyncio.TimerHandle | None = None
 
     # Life
 
@@ -103,6 +116,7 @@ class Transfer:
         await self.pinger.start()
         for queue in self.manager.dispatchable():
             self._wake(queue)
+        self._sweep()
 
     async def _listen(self, address: str) -> None:
         listening = tcp_socket(address, self.settings.port, "binary.port")
@@ -114,6 +128,8 @@ class Transfer:
     async def stop(self) -> None:
         """[MS-MQQB] 3.1.4.2: no packet announces it. What is locked for a peer is given back."""
         self._stopping = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         for server in self._servers:
             server.close()
         self.pinger.stop()
@@ -196,6 +212,25 @@ class Transfer:
         for connection in list(self.connections):
             connection.advertise(1 if throttled else self.settings.session.window_size)
 
+    def _sweep(self) -> None:
+        """Destinations cost nothing for good: a queue that had nothing to send from one look to the next, and is not
+        connected, is forgotten."""
+        idle = {queue.queue_id: queue for queue in self.manager.core.outgoing.values()
+                if not queue.message_count and not self._is_connected(queue)}
+        for queue in self.manager.forget_idle(queue for number, queue in idle.items() if number in self._idle):
+            del idle[queue.queue_id]
+            link = self._by_queue.pop(queue.queue_id, None)
+            if link is not None:
+                link.drop(queue)
+                if link.is_unused:
+                    del self.links[link.host, link.port]
+        self._idle = set(idle)
+        self._sweeping = self.loop.call_later(self.settings.session.cleanup, self._sweep)
+
+    def _is_connected(self, queue: OutgoingQueue) -> bool:
+        link = self._by_queue.get(queue.queue_id)
+        return link is not None and link.connection is not None
+
     # Connections
 
     @property
@@ -224,17 +259,17 @@ class Transfer:
         self._past.connections += 1
         return True
 
-    async def dial(self, link: Link, hop: Hop) -> Connection:
+    async def dial(self, link: Link, hop: Hop, *, pinged: bool) -> Connection:
         remote = link.expected
         session = Session(
             self.settings.session,
             own=self.own,
             initiator=True,
             remote=None if remote is None else remote.bytes_le,
-            pinged=self.settings.session.send_pings,
+            pinged=pinged,
             now=self.loop.time(),
         )
-        source = self._source_for(hop.address)
+        source = self.source_for(hop.address)
         _, connection = await asyncio.wait_for(
             self.loop.create_connection(lambda: Connection(self, session, link), hop.address, hop.port,
                                         local_addr=source),
@@ -242,7 +277,7 @@ class Transfer:
         )
         return connection
 
-    def _source_for(self, address: str) -> tuple[str, int] | None:
+    def source_for(self, address: str) -> tuple[str, int] | None:
         """From the one address that is ours, so that the other side knows us by it."""
         own = [a for a in self.settings.addresses if (":" in a) == (":" in address)]
         if len(own) != 1 or own[0] in ("0.0.0.0", "::"):
@@ -262,7 +297,7 @@ class Transfer:
             connection.link.established(connection)
             return
         for link in self.links.values():
-            if link.connection is None and link.host == connection.address and link.has_work:
+            if link.connection is None and link.host == connection.address and link.has_work and link.suits(connection):
                 link.adopt(connection)
                 return
 
@@ -284,9 +319,11 @@ class Transfer:
             connection.link.lost(connection, tokens)
 
     def leads_to(self, queue: OutgoingQueue, connection: Connection) -> bool:
-        """Whether the other end of the session is where the queue's messages were sent, as far as that is known."""
+        """Whether the other end of the session is where the queue's messages were sent, as far as that is known. Behind
+        a router it is not: the destination may answer over another way than they took."""
         link = self._by_queue.get(queue.queue_id)
-        return link is None or link.remote in (b"", connection.session.remote)
+        return link is None or link.remote in (b"", connection.session.remote) \
+            or self.manager.routing.is_routed(queue.destination)
 
     def ordered(self, queue: OutgoingQueue) -> None:
         """An order acknowledgement made progress in the queue's stream."""
@@ -296,6 +333,13 @@ class Transfer:
             departure.ordered()
             departure.link.wake()
 
+    def resend(self, queue: OutgoingQueue) -> None:
+        """What is without an order acknowledgement goes again now."""
+        link = self._by_queue.get(queue.queue_id)
+        departure = None if link is None else link.departures.get(queue.queue_id)
+        if departure is not None:
+            departure.send_again()
+
     def _done_waiting(self, connection: Connection) -> None:
         """The handshake ended one way or the other; counted once for each connection."""
         if connection.half_open:
@@ -304,13 +348,24 @@ class Transfer:
             if self._half_open[connection.address] <= 0:
                 del self._half_open[connection.address]
 
-    def open_connection(self, addresses: Iterable[str]) -> Connection | None:
+    def open_connection(self, link: Link, addresses: Iterable[str]) -> Connection | None:
         """An open session with one of these addresses that no link uses yet."""
         wanted = set(addresses)
         for connection in self.connections:
-            if connection.is_open and connection.link is None and connection.address in wanted:
+            if connection.is_open and connection.link is None and connection.address in wanted \
+                    and link.suits(connection):
                 return connection
         return None
+
+    def hold(self, change: int) -> None:
+        """Begun packets of all connections together have a bound (QB-214). Whoever leaves one unfinished for longest
+        has to begin again: large packets that come in go before those that do not."""
+        self.unfinished += change
+        if change > 0 and self.unfinished > MOST_UNFINISHED:
+            slowest = min((c for c in self.connections if c.unfinished), key=lambda c: c.unfinished_since, default=None)
+            if slowest is not None:
+                self.refusals["memory"] += 1
+                slowest.close("too many packets are unfinished, and this one for longest")
 
     def session_with(self, queue_manager: bytes) -> Connection | None:
         """Any open session with a queue manager, for what is not kept in a queue."""
@@ -346,12 +401,18 @@ class Transfer:
         ]
 
 
+def port_of(number: str, text: str) -> int:
+    if not (number.isascii() and number.isdigit() and 0 < int(number) < 0x10000):
+        raise BadConfiguration(f"{number!r} is no port", where=f"[routes] {text}", remedy="write host or host:port")
+    return int(number)
+
+
 def split_host(text: str, port: int) -> tuple[str, int]:
     """host, host:port, [v6]:port or v6 alone."""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
-        return folded_host(host), int(rest[1:]) if rest.startswith(":") else port
+        return folded_host(host), port_of(rest[1:], text) if rest.startswith(":") else port
     if text.count(":") == 1:
         host, _, number = text.partition(":")
-        return folded_host(host), int(number)
+        return folded_host(host), port_of(number, text)
     return folded_host(text), port

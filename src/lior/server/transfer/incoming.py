@@ -7,6 +7,7 @@ tell duplicates are on disk together, and only then the session may acknowledge 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from lior.errors import LiorError
@@ -29,6 +30,7 @@ from lior.wire.headers import DM_SHIFT, NULL_GUID_BYTES, TR
 from lior.wire.message_packet import from_user_message
 from lior.wire.order_packets import FinalAck, OrderAck, recognise
 from lior.wire.packet_format_names import Hosts, format_name, guid_of
+from lior.wire.plain_packets import PlainMessage, Way
 from lior.wire.queue_names import DIRECT, PacketName
 from lior.wire.user_message import UserMessage
 
@@ -52,13 +54,14 @@ class NotStored(LiorError):
 
 
 class Target:
-    """Where a destination leads: a queue here, a name elsewhere, or nowhere."""
+    """Where a destination leads: a queue here, a name elsewhere, or nowhere; `ours` if that would be here."""
 
-    __slots__ = ("elsewhere", "queue")
+    __slots__ = ("elsewhere", "ours", "queue")
 
-    def __init__(self, queue: Queue | None = None, elsewhere: SingleName | None = None) -> None:
+    def __init__(self, queue: Queue | None = None, elsewhere: SingleName | None = None, *, ours: bool = False) -> None:
         self.queue = queue
         self.elsewhere = elsewhere
+        self.ours = ours
 
 
 class Incoming:
@@ -66,6 +69,7 @@ class Incoming:
         self._hub = hub
         self._manager = hub.manager
         self._targets: dict[tuple[PacketName, bytes], Target] = {}
+        self._express: dict[bytes, None] = {}  # keys of the express messages of the chunk
         self.accepted = 0
         self.duplicates = 0
         self.refused: dict[int, int] = {}  # by message class
@@ -74,32 +78,91 @@ class Incoming:
         """A queue came, went or changed."""
         self._targets.clear()
 
-    def process(self, connection: Connection, messages: list[UserMessage]) -> None:
+    def process(self, connection: Connection, messages: list[UserMessage | PlainMessage]) -> None:
         change = Change()
         stored = 0
         keys: dict[bytes, None] = {}  # of recoverable messages: remembered on disk with them
+        self._express.clear()
         now = self._hub.clock.wall()
         full = False
-        for user_message in messages:
-            try:
-                self._take(change, connection, user_message, keys, now)
-            except LiorError as error:  # NotStored above all
-                log.warning("what a peer sent cannot be taken", extra={"fields": {
-                    "peer": connection.address, "message": _identifier(user_message), "why": str(error)}})
-                full = True
+        for one in _in_batches(messages):
+            if isinstance(one, list):
+                if self._take_plain(change, connection, one, keys, now):
+                    stored += len(one) if one[0].message.delivery_guarantee else 0
+                    continue
+                some = [UserMessage.decode(plain.packet) for plain in one]
+            else:
+                some = [one]
+            for user_message in some:
+                try:
+                    self._take(change, connection, user_message, keys, now)
+                except LiorError as error:  # NotStored above all
+                    log.warning("what a peer sent cannot be taken", extra={"fields": {
+                        "peer": connection.address, "message": _identifier(user_message), "why": str(error)}})
+                    full = True
+                    break
+                stored += user_message.user.flags >> DM_SHIFT & 1
+            if full:
                 break
-            stored += user_message.user.flags >> DM_SHIFT & 1
-        if keys:
-            self._manager.message_history.record(change, list(keys), now)
+        self._remember(change, list(keys), list(self._express), now)
         if stored and not full:
             change.ordered = True  # what has nothing to store must not overtake what has
             change.then(connection.stored, stored)
         change.otherwise(connection.not_stored)
+        change.lazy = not stored and all(map(self._is_order_ack, messages))  # as with acknowledgements of the session
         self._manager.core.submit(change)
         if full:
             connection.not_stored()
         elif self._hub.engine.crowded:
             connection.hold_reading()
+
+    def _remember(self, change: Change, keys: list[bytes], express: list[bytes], now: float) -> None:
+        """What came, to know it when it comes again."""
+        history = self._manager.message_history
+        if keys:
+            history.record(change, keys, now)
+        if express:
+            history.record_volatile(express, now)
+            if change.operations:  # if they cannot be stored, the express messages between them are lost, too
+                change.otherwise(history.forget, express)
+
+    def _is_order_ack(self, message: UserMessage | PlainMessage) -> bool:
+        return isinstance(message, UserMessage) and isinstance(
+            recognise(message, self._hub.own, _any_host), OrderAck)
+
+    def _take_plain(
+        self, change: Change, connection: Connection, batch: list[PlainMessage], keys: dict[bytes, None], now: float
+    ) -> bool:
+        """Plain messages of one kind on the same way, all of them; False where one needs a closer look."""
+        manager, way = self._manager, batch[0].way
+        queue = self._target(way.name, way.source, way.address).queue
+        messages = [plain.message for plain in batch]
+        first = messages[0]
+        if queue is None or not self._hub.guard.is_open(queue) or self._objection(queue, first):
+            return False
+        if first.transaction is not None:
+            info = manager.incoming_streams.position(queue, first)
+            if not manager.incoming_streams.accepts_all(info, messages):
+                return False
+        else:
+            found = dict.fromkeys([plain.packet[16:32] + plain.packet[56:60] for plain in batch])
+            known = keys.keys() | self._express.keys() if self._express else keys.keys()
+            if len(found) != len(batch) or not known.isdisjoint(found) \
+                    or not manager.message_history.has_none_of(found):
+                return False
+        if not manager.batches.arrive(change, queue, messages):
+            return False
+        last = messages[-1]
+        if last.transaction is not None:
+            info.acknowledge_to = self._hub.order_acks.address_for(last, connection)
+            manager.incoming_streams.advance(change, info, queue, last.transaction, now)
+            self._hub.order_acks.wanted(change, info, last, connection)
+        elif first.delivery_guarantee:
+            keys.update(found)
+        else:
+            self._express.update(found)
+        self.accepted += len(messages)
+        return True
 
     def _take(
         self, change: Change, connection: Connection, user_message: UserMessage, keys: dict[bytes, None], now: float
@@ -112,22 +175,23 @@ class Incoming:
         key = b""
         if user_message.transaction is None:
             key = key_of(user_message)
-            if key in keys or self._is_duplicate(key, now):
+            if key in keys or key in self._express or self._is_duplicate(key, now):
                 self.duplicates += 1
                 return
-        target = self._target(user_message)
+        user = user_message.user
+        target = self._target(user_message.destination_queue, user.source_queue_manager, user.queue_manager_address)
         if target.queue is not None:
             self._to_queue(change, connection, user_message, target.queue, now)
         elif target.elsewhere is not None:
             self._pass_on(change, user_message, target.elsewhere)
         else:
-            self._nowhere(change, connection, user_message)
+            self._nowhere(change, connection, user_message, ours=target.ours)
         if not key:
             return
         if user_message.user.flags >> DM_SHIFT & 1:  # only now: one that was not stored comes again (QB-154)
             keys[key] = None
         else:
-            self._manager.message_history.record_volatile((key,), now)
+            self._express[key] = None
 
     def _is_duplicate(self, key: bytes, now: float) -> bool:
         history = self._manager.message_history
@@ -211,22 +275,24 @@ class Incoming:
             checked.settle(message)
         return checked.refused
 
-    def _refuse(self, change: Change, queue: Queue | None, message: Message, reason: int) -> None:
+    def _refuse(
+        self, change: Change, queue: Queue | None, message: Message, reason: int, *, keep: bool = True
+    ) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
         log.info("message refused", extra={"fields": {
             "message": str(message.identifier), "queue": message.destination_queue,
             "class": MessageClass(reason).name}})
-        self._manager.removal.refuse(change, queue, message, MessageClass(reason))
+        self._manager.removal.refuse(change, queue, message, MessageClass(reason), keep=keep)
 
     # Elsewhere, nowhere
 
-    def _nowhere(self, change: Change, connection: Connection, user_message: UserMessage) -> None:
+    def _nowhere(self, change: Change, connection: Connection, user_message: UserMessage, *, ours: bool) -> None:
         """No such queue (QB-156). There is no stream to keep a position in: each message is acknowledged as it comes,
-        so that its sender goes on (QB-151)."""
+        so that its sender goes on (QB-151). Dead letters for others are not our business."""
         message = self._message(user_message)
         if message.transaction is not None:
             self._hub.order_acks.rejected(change, message, connection)
-        self._refuse(change, None, message, NACK.NACK_BAD_DST_Q)
+        self._refuse(change, None, message, NACK.NACK_BAD_DST_Q, keep=ours)
 
     def _pass_on(self, change: Change, user_message: UserMessage, name: SingleName) -> None:
         """For somebody else: into the outgoing queue that leads there (QB-155, QB-159, QB-170)."""
@@ -240,38 +306,34 @@ class Incoming:
 
     # Destinations
 
-    def _target(self, user_message: UserMessage) -> Target:
-        key = (user_message.destination_queue, user_message.user.queue_manager_address)
+    def _target(self, packet_name: PacketName, source: bytes, address: bytes) -> Target:
+        key = (packet_name, address)
         found = self._targets.get(key)
         if found is None or (found.queue is not None and found.queue.deleted):
             if len(self._targets) >= MANY_TARGETS:
                 self._targets.clear()
-            found = self._targets[key] = self._find(user_message)
+            found = self._targets[key] = self._find(packet_name, source, address)
         return found
 
-    def _find(self, user_message: UserMessage) -> Target:
+    def _find(self, packet_name: PacketName, source: bytes, address: bytes) -> Target:
         """A null QueueManagerAddress is local, as every direct name's is; a direct name must name this computer,
         or one that a route leads to (QB-155)."""
-        name = self._name(user_message)
+        name = self._name(packet_name, source, address)
         if name is None:
             return Target()
-        address = user_message.user.queue_manager_address
         local = self._manager.core.local
         direct = isinstance(name, DirectName)
         if not (local.designates_me(name) if direct else address in (NULL_GUID_BYTES, self._hub.own)):
             return Target(elsewhere=name) if self._manager.routing.is_on_the_way(name) else Target()
         queue = self._manager.routing.find(name)
         if queue is None or isinstance(queue, OutgoingQueue) or not _takes_remote(queue, name):
-            return Target()
+            return Target(ours=True)
         return Target(queue)
 
-    def _name(self, user_message: UserMessage) -> SingleName | None:
-        packet_name = user_message.destination_queue
-        user = user_message.user
-        address = user.queue_manager_address
+    def _name(self, packet_name: PacketName, source: bytes, address: bytes) -> SingleName | None:
         host = address if address != NULL_GUID_BYTES else self._hub.own
         text = f"DIRECT={packet_name.text}" if packet_name.type == DIRECT else format_name(
-            packet_name, Hosts(user.source_queue_manager, host, None))
+            packet_name, Hosts(source, host, None))
         try:
             name = parse_format_name(text)
         except LiorError:
@@ -285,6 +347,31 @@ def _takes_remote(queue: Queue, name: SingleName) -> bool:
         return False
     suffix = getattr(name, "suffix", QueueSuffix.NONE)
     return isinstance(name, DirectName | PrivateName | PublicName) and suffix is QueueSuffix.NONE
+
+
+def _in_batches(
+    messages: list[UserMessage | PlainMessage],
+) -> Iterator[UserMessage | list[PlainMessage]]:
+    """Plain messages of one kind that came one after the other on the same way together, all others one by one."""
+    batch: list[PlainMessage] = []
+    kind: tuple[Way, bool, int] | None = None
+    for message in messages:
+        if isinstance(message, PlainMessage):
+            way, content, _ = message
+            this = (way, content.transaction is None, content.delivery_guarantee)
+            if this == kind:
+                batch.append(message)
+                continue
+            if batch:
+                yield batch
+            batch, kind = [message], this
+            continue
+        if batch:
+            yield batch
+        batch, kind = [], None
+        yield message
+    if batch:
+        yield batch
 
 
 def key_of(user_message: UserMessage) -> bytes:

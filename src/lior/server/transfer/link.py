@@ -23,8 +23,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lior.transfer")
 
+SHARE: Final = 16  # messages of one queue in a row, while others have some that are as urgent
+
 S = OutgoingState
 IDLE_STATES: Final = frozenset({S.INACTIVE, S.WAITING, S.NEED_VALIDATION, S.CONNECTED, S.DISCONNECTED, S.DISCONNECTING})
+
+
+# Whoever sends us messages can have us answer to any address there is: so many attempts at a time go to places where
+# no session ever was (QB-214). What was reached before does not wait for them.
+MOST_DIALING: Final = 128
 
 
 class Hop(NamedTuple):
@@ -50,6 +57,7 @@ class Link:
         self._hops: list[Hop] = []
         self._dialing: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._again = False  # the retry timer fired: the next attempt asks nobody first (3.1.5.2.2)
         self._pump_planned = False
         self._turn = 0
 
@@ -60,12 +68,19 @@ class Link:
         if departure is None:
             departure = self.departures[queue.queue_id] = Departure(self._hub, queue, self)
             self._show(queue, S.CONNECTED if self.is_open else S.WAITING)
+            if self.connection is not None and self.is_open:  # it shares what is there
+                self._ready(queue, self.connection)
         return departure
 
     def drop(self, queue: OutgoingQueue) -> None:
         departure = self.departures.pop(queue.queue_id, None)
+        queue.awaited = False
         if departure is not None:
             departure.stop()
+
+    @property
+    def is_unused(self) -> bool:
+        return not self.departures and self.connection is None and self._dialing is None and self._retry is None
 
     @property
     def expected(self) -> UUID | None:
@@ -77,6 +92,12 @@ class Link:
         if isinstance(name, PrivateName | MachineName) and not self._hub.peers.is_configured(name.guid):
             return name.guid
         return None  # a direct name, or a route: whoever is there
+
+    def suits(self, connection: Connection) -> bool:
+        """Whether a session that the other side opened is with the one whom the names here mean: several queue managers
+        may share an address."""
+        expected = self.expected
+        return expected is None or expected.bytes_le == connection.session.remote
 
     @property
     def is_open(self) -> bool:
@@ -91,9 +112,13 @@ class Link:
         if not self._pump_planned:
             self._pump_planned = True
             self._hub.loop.call_soon(self._pump_now)
+            for departure in self.departures.values():
+                departure.queue.awaited = True
 
     def _pump_now(self) -> None:
         self._pump_planned = False
+        for departure in self.departures.values():
+            departure.queue.awaited = False
         self.pump()
 
     def pump(self) -> None:
@@ -103,33 +128,50 @@ class Link:
             self._connect()
             return
         out: list[bytes] = []
-        session, now = connection.session, self._hub.loop.time()
-        fates = self._hub.manager.core.fates
+        session, batches = connection.session, self._hub.manager.batches
         blocked: set[int] = set()
         while connection.can_send:
-            departure = self._next(blocked)
+            departure, alone = self._next(blocked)
             if departure is None:
                 break
-            position = self._hub.manager.outgoing_streams.lock_next(departure.queue, self)
-            if position is None:  # its head has to wait for acknowledgements, or cannot be read
+            most = session.window if alone else min(session.window, SHARE)
+            positions = batches.lock(departure.queue, self, most, any_priority=alone)
+            if not positions:  # its head has to wait for acknowledgements, or cannot be read
                 blocked.add(departure.queue.queue_id)
                 continue
-            packet = self._packet(departure, position)
-            if packet:
-                recoverable = position.message.delivery_guarantee != 0
-                out.append(session.send(packet, position, recoverable, now))
-                if fates is not None:
-                    fates.handed(position, connection.address)
-                if position.message.tracing_requested:
-                    self._report(position, connection.address)
+            out += self._send(connection, departure, positions)
         if out:
             connection.messages_sent += len(out)
             connection.write(out)
 
-    def _next(self, blocked: set[int]) -> Departure | None:
-        """The queue whose head is most urgent; equals take turns (QB-206)."""
+    def _send(self, connection: Connection, departure: Departure, positions: list[Position]) -> list[bytes]:
+        """The bytes of these messages, which are locked; of those that can be sent."""
+        packets: list[bytes] = []
+        sent: list[Position] = []
+        for position in positions:
+            packet = self._packet(position)
+            if packet:
+                packets.append(packet)
+                sent.append(position)
+        departures, fates = self._hub.departures, self._hub.manager.core.fates
+        ours = [position for position in sent if position.message.transaction is not None
+                and departures.in_stream(position)]
+        if ours:
+            departures.in_flight.update([position.lookup_id for position in ours])
+            departure.sent(ours)
+        recoverable = [position.message.delivery_guarantee != 0 for position in sent]
+        out = connection.session.send_all(packets, sent, recoverable, self._hub.loop.time())
+        if fates is not None:
+            fates.handed_all(sent, connection.address)
+        for position in sent:
+            if position.message.tracing_requested:
+                self._report(position, connection.address)
+        return out
+
+    def _next(self, blocked: set[int]) -> tuple[Departure | None, bool]:
+        """The queue whose head is most urgent; equals take turns (QB-206). And whether it is the only one."""
         best: Departure | None = None
-        urgency = -1 << 20
+        urgency, found = -1 << 20, 0
         departures = list(self.departures.values()) if len(self.departures) > 1 else self.departures.values()
         self._turn += 1
         for at, departure in enumerate(departures):
@@ -137,23 +179,19 @@ class Link:
             priority = queue.head_priority()
             if priority is None or not queue.may_transmit or queue.queue_id in blocked or departure.is_full:
                 continue
+            found += 1
             value = (priority + queue.properties.base_priority) * 4096 + (at + self._turn) % len(self.departures)
             if value > urgency:
                 best, urgency = departure, value
-        return best
+        return best, found == 1
 
-    def _packet(self, departure: Departure, position: Position) -> bytes:
+    def _packet(self, position: Position) -> bytes:
         """The locked message as a packet; nothing if it can never be sent."""
-        hub = self._hub
         try:
-            packet = hub.packets.of(position, self.connection)
+            return self._hub.packets.of(position, self.connection)
         except LiorError as error:
             self._refuse(position, error)
             return b""
-        if hub.departures.in_stream(position):
-            hub.departures.in_flight.add(position.lookup_id)
-            departure.sent(position)
-        return packet
 
     def _report(self, position: Position, next_hop: str) -> None:
         """3.1.7.1.7: who asked to be told of each step is told."""
@@ -178,9 +216,8 @@ class Link:
         self.connection = connection
         self.remote = connection.session.remote
         connection.link = self
-        self._record(ConnectionStatus.READY, (connection.address,))
         for departure in self.departures.values():
-            departure.queue.next_hops = (str(Hop(connection.address, self.port)),)
+            self._ready(departure.queue, connection)
             self._show(departure.queue, S.CONNECTED)
         self.wake()
 
@@ -198,10 +235,14 @@ class Link:
     def _connect(self) -> None:
         if self._dialing is None and self._retry is None and self.connection is None and self.has_work \
                 and self._hub.may_connect:
+            if not self.remote and self._hub.dialing >= MOST_DIALING:
+                self._try_later()
+                return
             self._dialing = self._hub.loop.create_task(self._dial())
 
     async def _dial(self) -> None:
         """[MS-MQQB] 3.1.5.2: resolve, ask, connect, shake hands."""
+        self._hub.dialing += 1
         try:
             await self._dial_once()
         except asyncio.CancelledError:
@@ -211,33 +252,34 @@ class Link:
             self._record(ConnectionStatus.UNKNOWN_FAILURE)
         finally:
             self._dialing = None
+            self._hub.dialing -= 1
         if not self.is_open:
             self._try_later()
 
     async def _dial_once(self) -> None:
         for departure in self.departures.values():
             self._show(departure.queue, S.WAITING)
-        again = bool(self._hops)
+        ask, self._again = self._hub.settings.session.send_pings and not self._again, False
         if not self._hops:
             self._hops = await self._resolve()
             if not self._hops:
                 return
-        known = self._hub.open_connection(hop.address for hop in self._hops)
+        known = self._hub.open_connection(self, (hop.address for hop in self._hops))
         if known is not None:
             self.adopt(known)
             return
         hop = self._hops.pop(0)
-        if not again and self._hub.settings.session.send_pings and not await self._hub.pinger.ask(hop.address):
+        if ask and not await self._hub.pinger.ask(hop.address):
             self._record(ConnectionStatus.PING_FAILURE, (hop.address,))
             return
-        await self._open(hop)
+        await self._open(hop, pinged=ask)
 
     async def _resolve(self) -> list[Hop]:
         """3.1.5.2.1: every address of the host, in the resolver's order."""
         with suppress(ValueError):
             return [Hop(str(ip_address(self.host)), self.port)]
         try:
-            found = await self._hub.loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            found = await self._hub.resolve(self.host, self.port, type=socket.SOCK_STREAM)
         except OSError as error:
             self._record(ConnectionStatus.DNS_FAILURE, error=error.errno or 0)
             for departure in self.departures.values():
@@ -245,12 +287,12 @@ class Link:
             return []
         return [Hop(address, self.port) for address in dict.fromkeys(str(info[4][0]) for info in found)]
 
-    async def _open(self, hop: Hop) -> None:
+    async def _open(self, hop: Hop, *, pinged: bool) -> None:
         self._record(ConnectionStatus.IN_PROGRESS, (hop.address,))
         for departure in self.departures.values():
             departure.queue.next_hops = tuple(map(str, (hop, *self._hops)))
         try:
-            connection = await self._hub.dial(self, hop)
+            connection = await self._hub.dial(self, hop, pinged=pinged)
         except OSError as error:
             status = ConnectionStatus.BIND_SOCKET_FAILURE if error.errno == 99 else \
                 ConnectionStatus.CONNECT_SOCKET_FAILURE
@@ -271,9 +313,8 @@ class Link:
         """Our own handshake is complete (3.1.5.4.2)."""
         self.connection = connection
         self.remote = connection.session.remote
-        self._record(ConnectionStatus.READY, (connection.address,))
         for departure in self.departures.values():
-            departure.queue.next_hops = (str(Hop(connection.address, self.port)),)
+            self._ready(departure.queue, connection)
             self._show(departure.queue, S.CONNECTED)
         self.wake()
 
@@ -286,6 +327,7 @@ class Link:
 
     def _retry_now(self) -> None:
         self._retry = None
+        self._again = self.has_work
         self.pump()
 
     def _cancel_retry(self) -> None:
@@ -297,6 +339,7 @@ class Link:
         """Somebody resumed the queue or the network: no need to wait for the timer."""
         self._cancel_retry()
         self._hops = []
+        self._again = False
         self.wake()
 
     async def stop(self, why: str) -> None:
@@ -315,6 +358,11 @@ class Link:
         entry = ConnectionHistoryEntry(status, self._hub.clock.wall(), error, addresses)
         for departure in self.departures.values():
             departure.queue.record_connection(entry)
+
+    def _ready(self, queue: OutgoingQueue, connection: Connection) -> None:
+        queue.next_hops = (str(Hop(connection.address, self.port)),)
+        queue.record_connection(
+            ConnectionHistoryEntry(ConnectionStatus.READY, self._hub.clock.wall(), 0, (connection.address,)))
 
     def _show(self, queue: OutgoingQueue, state: OutgoingState) -> None:
         """A pause and a lock outlast whatever the network does (QB-104)."""

@@ -12,6 +12,7 @@ from lior.queues.position import Position
 from lior.wire.headers import HOPS_MASK
 from lior.wire.message_packet import to_user_message
 from lior.wire.packet_format_names import guid_of
+from lior.wire.plain_packets import PlainEncoder
 from lior.wire.user_message import rejoin
 
 if TYPE_CHECKING:
@@ -24,16 +25,19 @@ _HOPS_AT: Final = 16 + 44  # UserHeader.Flags: its low byte begins with the hop 
 class Packets:
     def __init__(self, hub: Transfer) -> None:
         self._hub = hub
+        self._plain = PlainEncoder()
 
     def of(self, position: Position, connection: Connection | None) -> bytes:
         message = position.message
         if message.packet and not self._hub.manager.core.is_source(message):
             return passed_on(message)
+        previous = 0 if message.transaction is None else self._hub.manager.outgoing_streams.previous_for(position)
+        plain = self._plain.encode(message, previous)
+        if plain is not None:
+            return plain
         user_message = to_user_message(message)
-        transaction = user_message.transaction
-        if transaction is not None:
-            previous = self._hub.manager.outgoing_streams.previous_for(position)
-            transaction.header.previous_tx_sequence_number = previous
+        if user_message.transaction is not None:
+            user_message.transaction.header.previous_tx_sequence_number = previous
         if message.security is not None:
             recipient = self._recipient(message, connection)
             self._hub.guard.protect(user_message, message, recipient, self._hub.loop.time())

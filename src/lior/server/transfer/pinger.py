@@ -47,7 +47,8 @@ class Pinger:
         asking = _Asking(self._hub.loop.create_future(), self._requests, address)
         try:
             transport, _ = await self._hub.loop.create_datagram_endpoint(
-                lambda: asking, remote_addr=(address, self._hub.settings.ping_port))
+                lambda: asking, local_addr=self._hub.source_for(address),
+                remote_addr=(address, self._hub.settings.ping_port))
         except OSError:
             return False
         try:

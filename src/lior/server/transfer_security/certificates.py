@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 from lior.errors import HRESULTS, LiorError, error_from_code
 from lior.protocols.security.signing import read_certificate
+from lior.protocols.security.xml_signing import read_xml_certificate
 from lior.security import ANONYMOUS, EVERYONE, NOBODY, Sid
 from lior.server.transfer_security import files
 from lior.wire.structures import MqUserSignCert, sign_certs_from_bytes, sign_certs_to_bytes
@@ -93,8 +94,9 @@ class CertificateRegistry:
         """Let messages signed with this certificate count as the user's. Doing it twice changes nothing."""
         if owner in (ANONYMOUS, EVERYONE, NOBODY):
             raise _invalid(f"{owner} is nobody in particular", "name the user who signs with the certificate")
-        if read_certificate(certificate) is None:
-            raise _invalid("this is no X.509 certificate with an RSA key", "give one in PEM or DER form")
+        if read_certificate(certificate) is None and read_xml_certificate(certificate) is None:
+            raise _invalid("this is no X.509 certificate with an RSA key, nor with a DSA key of XML signatures",
+                           "give one in PEM or DER form")
         present = self.of(owner)
         for entry in present:
             if entry.certificate == certificate:

@@ -113,9 +113,13 @@ class Guard:
         """May this message enter this queue, and as whose? `now` is monotonic. Without a queue here the message is on
         its way to another queue manager, whose business all this is."""
         if message.security is None and queue is not None and message.multi_queue is None \
-                and self._open.get(queue.queue_id) is queue.main.properties:
+                and self.is_open(queue):
             return PLAIN
         return self._check(message, queue, now)
+
+    def is_open(self, queue: Queue) -> bool:
+        """Whether `check` passes any message without signature that is for this queue, and is known to."""
+        return self._open.get(queue.queue_id) is queue.main.properties
 
     def _check(self, message: UserMessage, queue: Queue | None, now: float) -> Checked:
         security = message.security
@@ -210,6 +214,15 @@ class Guard:
             return self._authenticate(packet, message.body, clock()).authentication_level
         except LiorError:  # a message that no packet can hold was not signed as one
             return AuthenticationLevel.NONE.value
+
+    def clear_body(self, message: Message, destination: str, now: float) -> bytes | None:
+        """The body of a message that a client here encrypted for this queue manager ([MS-MQMP] 3.1.5.2); None if its
+        key, cipher or padding is not right."""
+        packet = to_user_message(as_sent(message, destination, self._identifier, False))
+        if packet.security is None:
+            return None
+        packet.properties.message_size = len(packet.body)
+        return self._decrypt(packet, packet.security, now)[1]
 
     # What it may do
 

@@ -1,0 +1,190 @@
+"""A subscription's claims in memory and as rows of the store.
+
+An ordinal stands for one message, for ever: rows hold the messages of consecutive ordinals. Ordinals begin at 1 and
+have no gaps; everything up to `released` is gone from its queue.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import asdict, dataclass
+from struct import Struct
+from typing import Final, NamedTuple, Self
+from uuid import UUID
+
+from lior.queues.ports import PutState
+
+SUBSCRIPTION: Final = "subscription"  # the kind under which the store keeps what a subscription is
+CLAIMS: Final = "claims"  # and that of the rows of its claims
+ROW: Final = 4096  # claims in one row
+MOST_ROWS_CLAIMED: Final = 1_000_000  # by default
+MOST_BYTES_CLAIMED: Final = 4 << 30
+
+_HEAD: Final = Struct("<QI")  # the first ordinal, how many
+_REJECTED: Final = 0  # in place of a queue id: the message was moved away
+
+
+class Claim(NamedTuple):
+    ordinal: int
+    queue_id: int
+    lookup_id: int
+    size: int
+
+
+@dataclass(slots=True)
+class Definition:
+    """What is stored of a subscription besides its claims."""
+
+    name: str
+    epoch: str  # a UUID: who knows it may claim, fetch and release
+    queues: list[int]
+    last: int = 0  # the highest ordinal given
+    released: int = 0
+    max_rows: int = MOST_ROWS_CLAIMED
+    max_bytes: int = MOST_BYTES_CLAIMED
+    claim_timeout: float = 0.0  # seconds after which claims are given back; 0: never
+    store_express: bool = True  # claiming an express message stores it; else it is left to others
+    created: float = 0.0
+    touched: float = 0.0  # when somebody last claimed, fetched or released
+
+    def record(self) -> PutState:
+        return PutState(SUBSCRIPTION, self.name.casefold(), json.dumps(asdict(self)).encode())
+
+    @classmethod
+    def from_bytes(cls, value: bytes) -> Self:
+        known = {name: each for name, each in json.loads(value).items() if name in cls.__dataclass_fields__}
+        return cls(**known)
+
+
+class Row:
+    """Consecutive ordinals. Rejected ones stay as gaps, so that the others keep theirs."""
+
+    __slots__ = ("first", "lookup_ids", "queue_ids", "sizes")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.queue_ids: array[int] = array("Q")
+        self.lookup_ids: array[int] = array("Q")
+        self.sizes: array[int] = array("I")
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.queue_ids) - 1
+
+    def append(self, queue_id: int, lookup_id: int, size: int) -> None:
+        self.queue_ids.append(queue_id)
+        self.lookup_ids.append(lookup_id)
+        self.sizes.append(size)
+
+    def claims(self, low: int, high: int) -> Iterator[Claim]:
+        """Those with ordinals from `low` to `high` that are there."""
+        for at in range(max(low - self.first, 0), min(high - self.first + 1, len(self.queue_ids))):
+            if self.queue_ids[at] != _REJECTED:
+                yield Claim(self.first + at, self.queue_ids[at], self.lookup_ids[at], self.sizes[at])
+
+    def drop(self, ordinal: int) -> None:
+        at = ordinal - self.first
+        self.queue_ids[at] = _REJECTED
+        self.sizes[at] = 0
+
+    def without(self, ordinals: Set[int]) -> Row:
+        """A copy that has gaps for these."""
+        copy = Row.from_bytes(self.record("").value)
+        for ordinal in ordinals:
+            if copy.first <= ordinal <= copy.last:
+                copy.drop(ordinal)
+        return copy
+
+    def key(self, name: str) -> str:
+        return f"{name.casefold()}/{self.first:020}"
+
+    def record(self, name: str) -> PutState:
+        head = _HEAD.pack(self.first, len(self.queue_ids))
+        arrays = (self.queue_ids, self.lookup_ids, self.sizes)
+        return PutState(CLAIMS, self.key(name), head + b"".join(each.tobytes() for each in arrays))
+
+    @classmethod
+    def from_bytes(cls, value: bytes) -> Self:
+        first, count = _HEAD.unpack_from(value)
+        row, at = cls(first), _HEAD.size
+        for each in (row.queue_ids, row.lookup_ids, row.sizes):
+            size = count * each.itemsize
+            each.frombytes(value[at : at + size])
+            at += size
+        return row
+
+
+class ClaimLog:
+    """One subscription."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self.rows: deque[Row] = deque()
+        self.count = 0
+        self.bytes = 0
+        self.busy = False  # a release, a rejection or an abandonment is under way
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def epoch(self) -> UUID:
+        return UUID(self.definition.epoch)
+
+    def extend(self, claims: Sequence[tuple[int, int, int]]) -> list[Row]:
+        """New rows for (queue, lookup id, size); not counted as claims of the log before `adopt`."""
+        rows: list[Row] = []
+        ordinal = self.definition.last
+        for at in range(0, len(claims), ROW):
+            row = Row(ordinal + at + 1)
+            for claim in claims[at : at + ROW]:
+                row.append(*claim)
+            rows.append(row)
+        return rows
+
+    def adopt(self, row: Row) -> None:
+        self.rows.append(row)
+        live = [claim.size for claim in row.claims(self.definition.released + 1, row.last)]
+        self.count += len(live)
+        self.bytes += sum(live)
+
+    def ended(self, claims: Sequence[Claim], to: int) -> None:
+        """Claims were released or given back, all up to `to`."""
+        self.count -= len(claims)
+        self.bytes -= sum(claim.size for claim in claims)
+        while self.rows and self.rows[0].last <= to:
+            self.rows.popleft()
+
+    def rejected(self, claims: Sequence[Claim]) -> None:
+        """Single ones ended; the others keep their ordinals."""
+        for claim in claims:
+            row = self.row_of(claim.ordinal)
+            if row is not None:
+                row.drop(claim.ordinal)
+        self.count -= len(claims)
+        self.bytes -= sum(claim.size for claim in claims)
+
+    @property
+    def overdue_at(self) -> float | None:
+        definition = self.definition
+        if not definition.claim_timeout or not self.count or self.busy:
+            return None
+        return definition.touched + definition.claim_timeout
+
+    def between(self, low: int, high: int) -> Iterator[Claim]:
+        """Claims with ordinals above `low`, up to `high`."""
+        for row in self.rows:
+            if row.first > high:
+                return
+            if row.last > low:
+                yield from row.claims(low + 1, high)
+
+    def row_of(self, ordinal: int) -> Row | None:
+        firsts = [row.first for row in self.rows]
+        at = bisect_right(firsts, ordinal) - 1
+        return self.rows[at] if at >= 0 and ordinal <= self.rows[at].last else None

@@ -1,0 +1,1 @@
+"""RPC: what listens, who may call, and what carries the calls out ([MS-RPCE], [MS-MQMP])."""

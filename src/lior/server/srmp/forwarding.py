@@ -1,0 +1,47 @@
+"""Messages for others, which go on as they came ([MC-MQSRM] 3.1.5.1.3).
+
+Their identifiers, streams and receipts are between their sender and their destination: envelope and attachments leave
+octet for octet, whether they are part of a stream or not (docs/spec-notes.md, SR-146).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from lior.names import DirectName
+from lior.queues.change import Change
+from lior.queues.sending import EnqueueStatus
+from lior.server.engine import FutureReply
+from lior.wire.srmp_message import to_message
+
+if TYPE_CHECKING:
+    from lior.server.srmp.hub import Srmp
+    from lior.server.srmp.incoming import Received
+
+log = logging.getLogger("lior.srmp")
+
+
+class Forwarding:
+    def __init__(self, hub: Srmp) -> None:
+        self._hub = hub
+
+    def take(self, received: Received, name: DirectName) -> int | asyncio.Future[int]:
+        hub, request = self._hub, received.request
+        message = to_message(received.envelope, received.entity, request.head + request.body, hub.clock.wall(),
+                             destination=str(name))
+        message.delivery_guarantee = 1  # whoever takes it on must not lose it
+        change = Change()
+        status = hub.manager.transit(change, message, name)
+        if status is EnqueueStatus.QUEUE_MANAGER_QUOTA:
+            return 500
+        if status is not EnqueueStatus.OK:
+            hub.incoming.outcomes["dropped"] += 1
+            return 200
+        hub.incoming.outcomes["forwarded"] += 1
+        change.ordered = True
+        future: asyncio.Future[int] = hub.engine.future()
+        change.answer(FutureReply(future), 200)
+        hub.manager.core.submit(change)
+        return future

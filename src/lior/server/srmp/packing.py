@@ -1,0 +1,122 @@
+"""The POST of a message at the moment it leaves ([MC-MQSRM] 3.1.7.2.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
+
+from lior.errors import LiorError
+from lior.message import Message
+from lior.names import DirectName, MultipleName, parse_format_name
+from lior.queues.outgoing import OutgoingQueue
+from lior.queues.position import Position
+from lior.server.listening import url_host
+from lior.server.srmp.client import Post
+from lior.server.srmp.signatures import signature_text
+from lior.wire.mime import format_entity, parse_entity
+from lior.wire.srmp_elements import StreamId
+from lior.wire.srmp_message import Receipts, to_envelope
+from lior.wire.srmp_reader import read_envelope
+from lior.wire.srmp_writer import EXAMPLES, TEXT, write_envelope
+
+if TYPE_CHECKING:
+    from lior.server.srmp.hub import Srmp
+
+ORDER_QUEUE: Final = "MSMQ/PRIVATE$/order_queue$"
+_UNRESERVED: Final = "/$;=+,!'()*:@&~\\"  # as web servers of queue managers get them
+
+
+class Unsendable(Exception):
+    """The message cannot be an SRMP message."""
+
+
+def pack(hub: Srmp, queue: OutgoingQueue, position: Position) -> Post:
+    message = position.message
+    if message.is_encrypted:
+        raise Unsendable("SRMP does not encrypt; use https")
+    soap = message.soap
+    if soap is not None and soap.compound_message and not hub.manager.core.is_source(message):
+        return _passed_on(hub, queue, message)
+    if soap is not None and soap.envelope:  # a receipt of ours, made when it was called for
+        to = read_envelope(soap.envelope.encode("utf-8")).to
+        kind, pieces = format_entity(soap.envelope.encode("utf-8"), b"", b"", "", 1)
+        return _post(hub, to, kind, pieces)
+    return _message(hub, queue, position)
+
+
+def _message(hub: Srmp, queue: OutgoingQueue, position: Position) -> Post:
+    message = position.message
+    assert isinstance(queue.destination, DirectName)
+    to = queue.destination.url
+    transaction = message.transaction
+    previous = None
+    if transaction is not None:
+        previous = hub.manager.outgoing_streams.previous_for(position)
+        hub.note_sent(transaction.sequence_identifier, transaction.sequence_number)
+    receipts = Receipts(_admin_url(hub, message), _admin_url(hub, message), _receipts_url(hub, to))
+    envelope = to_envelope(message, to, receipts, previous=previous, text_form=hub.settings.text_form)
+    if envelope.stream is not None:
+        own = hub.manager.core.properties.identifier
+        envelope.stream.stream_id = StreamId(own, envelope.stream.stream_id.number)
+    octets = write_envelope(envelope, TEXT if hub.settings.text_form else EXAMPLES, signature_text(message))
+    assert message.identifier is not None
+    kind, pieces = format_entity(octets, message.body, message.extension, str(message.source_queue_manager),
+                                 message.identifier.uniquifier % 100_000)
+    return _post(hub, to, kind, pieces)
+
+
+def _passed_on(hub: Srmp, queue: OutgoingQueue, message: Message) -> Post:
+    """For somebody else: the entity as it came (SR-146)."""
+    assert message.soap is not None
+    head, _, entity = message.soap.compound_message.partition(b"\r\n\r\n")
+    kind = next((line.partition(b":")[2].strip() for line in head.split(b"\r\n")
+                 if line.lower().startswith(b"content-type:")), b"")
+    text = kind.decode("latin-1")
+    parse_entity(text, entity)
+    assert isinstance(queue.destination, DirectName)
+    return _post(hub, queue.destination.url, text, [entity])
+
+
+def _post(hub: Srmp, to: str, kind: str, pieces: list[bytes]) -> Post:
+    """Outbound redirection changes where the connection goes, not what is asked for there (3.1.7.9)."""
+    asked = urlsplit(to)
+    goes = urlsplit(hub.settings.outbound.target(to) or to)
+    target = quote(asked.path, safe=_UNRESERVED + "%") + (f"?{asked.query}" if asked.query else "")
+    return Post(f"{goes.scheme}://{goes.netloc}{target}", asked.netloc, kind, b"".join(pieces))
+
+
+def _admin_url(hub: Srmp, message: Message) -> str:
+    """Receipts need an administration queue with a URL; one of our own has one (2.2.5.2.2)."""
+    if not message.administration_queue:
+        return ""
+    try:
+        name = parse_format_name(message.administration_queue)
+    except LiorError:
+        return ""
+    if isinstance(name, MultipleName):
+        name = name.elements[0]
+    if not isinstance(name, DirectName):
+        return ""
+    if name.is_http:
+        return name.url
+    if not hub.manager.core.local.designates_me(name) or name.is_system:
+        return ""
+    place = "private$/" if name.is_private else ""
+    return f"http://{_own_host(hub)}/msmq/{place}{name.queue}"
+
+
+def _receipts_url(hub: Srmp, to: str) -> str:
+    """Where stream receipts are to go: our order queue, unless an administrator says otherwise."""
+    settings = hub.settings
+    found = settings.receipt_urls.target(to) or settings.default_receipt_url
+    return found or f"{urlsplit(to).scheme}://{_own_host(hub, urlsplit(to).scheme)}/{ORDER_QUEUE}"
+
+
+def _own_host(hub: Srmp, scheme: str = "http") -> str:
+    settings = hub.settings
+    host = settings.receipts_host
+    if not host:
+        own = [a for a in settings.addresses if a not in ("0.0.0.0", "::")]
+        host = own[0] if len(own) == 1 else hub.manager.core.properties.computer_name
+    port, default = (settings.https_port, 443) if scheme == "https" else (settings.http_port, 80)
+    return url_host(host) + ("" if port in (0, default) else f":{port}")

@@ -1,0 +1,289 @@
+"""Packets of plain messages, which nearly all are, between bytes and Message in one step ([MS-MQMQ] 2.2.19, 2.2.20).
+
+Plain is a message for one queue by a direct name or a number, of a transaction or not, that asks for no answer, is
+neither signed nor encrypted nor traced, and has no header besides those. What these functions say is what `UserMessage`
+and `message_packet` would say; of every other packet they say nothing, not even what is wrong with it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from lior.errors import LiorError
+from lior.message import MAX_LABEL_LENGTH, MAX_MESSAGE_SIZE, NULL_GUID, Message, MessageTransaction, ObjectId
+from lior.wire.headers import (
+    ACK_MASK,
+    CG,
+    DM_SHIFT,
+    DQ_SHIFT,
+    FA,
+    FM,
+    HOPS_MASK,
+    JN,
+    JP,
+    LM,
+    MAX_HOPS,
+    MP,
+    NULL_GUID_BYTES,
+    PRIORITY_MASK,
+    SIGNATURE,
+    TH,
+    TX_ID_MASK,
+    TX_ID_SHIFT,
+    VERSION,
+)
+from lior.wire.message_packet import LAST_SECOND, PLAIN_ALGORITHMS, destination_of
+from lior.wire.order_packets import names_an_order_queue
+from lior.wire.packet_format_names import Hosts, format_name, guid_of
+from lior.wire.queue_names import (
+    DIRECT,
+    PRIVATE_ON_DESTINATION,
+    PacketName,
+    decode_packet_name,
+    encode_packet_name,
+    padding,
+)
+
+_HEAD: Final = Struct("<BBHIII32sIIII")  # BaseHeader, and UserHeader with its two GUIDs in one
+_NAME_AT: Final = _HEAD.size
+_USER_AT: Final = 16
+_COUNT: Final = Struct("<H")
+_TRANSACTION: Final = Struct("<IQII")
+_PROPERTIES: Final = Struct("<BBH20sIIIIIIII")
+_MODE: Final = 3 << DM_SHIFT
+_DQ: Final = 7 << DQ_SHIFT
+# Everything else in UserHeader.Flags makes a message unusual: whoever reads it looks closer.
+_UNUSUAL: Final = 0xFFFFFFFF & ~(HOPS_MASK | 1 << DM_SHIFT | JN | _DQ | TH | MP)
+_MOST_WAYS: Final = 1024  # remembered
+
+_object_id: Final[Callable[[tuple[UUID, int]], ObjectId]] = partial(tuple.__new__, ObjectId)
+
+
+class Way:
+    """What many packets have in common: where they come from and where they go."""
+
+    __slots__ = ("address", "addresses", "name", "name_bytes", "queue_type", "source", "template")
+
+    def __init__(self, addresses: bytes, queue_type: int, name: PacketName, name_bytes: bytes, own: bytes) -> None:
+        self.addresses = addresses  # of UserHeader: SourceQueueManager and QueueManagerAddress
+        self.source = addresses[:16]
+        self.address = addresses[16:]
+        self.queue_type = queue_type
+        self.name = name
+        self.name_bytes = name_bytes
+        host = self.address if self.address != NULL_GUID_BYTES else own
+        destination = f"DIRECT={name.text}" if name.type == DIRECT else format_name(
+            name, Hosts(self.source, host, None))
+        guid = guid_of(self.source)
+        self.template = Message(destination_queue=destination, source_queue_manager=guid)
+
+
+class PlainMessage(NamedTuple):
+    """A plain message that came in."""
+
+    way: Way
+    message: Message
+    packet: bytes  # all of it, for whoever finds that the message needs a closer look after all
+
+    @property
+    def key(self) -> bytes:
+        """What tells duplicates: SourceQueueManager and MessageID."""
+        return self.packet[16:32] + self.packet[56:60]
+
+
+_plain_message: Final[Callable[[tuple[Way, Message, bytes]], PlainMessage]] = partial(tuple.__new__, PlainMessage)
+
+
+class PlainDecoder:
+    """Of packets that come to one queue manager, in one connection."""
+
+    __slots__ = ("_last", "_own", "_ways")
+
+    def __init__(self, own: bytes) -> None:
+        self._own = own
+        self._ways: dict[tuple[bytes, int, bytes], Way] = {}
+        self._last = Way(bytes(32), -1, PacketName(), b"", own)  # no packet has that type
+
+    def decode(self, packet: bytes) -> PlainMessage | None:
+        """None for a packet that is not plain, or not right. The Framer has seen to signature and size."""
+        end = len(packet)
+        if end < _NAME_AT + 2:
+            return None
+        _, _, base_flags, _, size, to_reach, addresses, to_be_received, sent, number, flags = _HEAD.unpack_from(packet)
+        if base_flags & ~PRIORITY_MASK or flags & _UNUSUAL or not flags & MP or size != end:
+            return None
+        way = self._last
+        if addresses != way.addresses or flags & _DQ != way.queue_type or not packet.startswith(
+                way.name_bytes, _NAME_AT):
+            found = self._way(packet, addresses, flags & _DQ)
+            if found is None:
+                return None
+            way = self._last = found
+        at = _NAME_AT + len(way.name_bytes)
+        message = way.template.copy()
+        if flags & TH:
+            message.priority = 0
+            message.transaction = _transaction_at(packet, at) if flags & _MODE else None
+            if message.transaction is None:
+                return None
+            at += _TRANSACTION.size
+        else:
+            message.priority = base_flags
+        if end - at < _PROPERTIES.size:
+            return None
+        (acknowledgements, label_units, message.message_class, correlation_id, message.body_type,
+         message.application_tag, body_size, allocated, privacy, digest, cipher, extension_size
+         ) = _PROPERTIES.unpack_from(packet, at)
+        at += _PROPERTIES.size
+        label_at = at
+        at += 2 * label_units + extension_size
+        body_end = at + allocated
+        if body_end + (-body_end & 3) != end or body_size > allocated or (privacy, digest, cipher) != PLAIN_ALGORITHMS:
+            return None
+        if (label_units or extension_size) and not _set_texts(message, packet, label_at, label_units, at):
+            return None
+        message.body = packet[at : at + body_size]
+        if acknowledgements:
+            message.acknowledgements_requested = acknowledgements & ACK_MASK
+        if correlation_id != message.correlation_id:
+            message.correlation_id = correlation_id
+        message.delivery_guarantee = 1 if flags & _MODE else 0
+        message.negative_journaling_requested = flags & JN != 0
+        message.time_to_reach_queue = to_reach
+        message.time_to_be_received = to_be_received
+        message.identifier = _object_id((message.source_queue_manager, number))
+        message.sent_time = float(sent)
+        message.hop_count = flags & HOPS_MASK
+        return _plain_message((way, message, packet))
+
+    def _way(self, packet: bytes, addresses: bytes, queue_type: int) -> Way | None:
+        """The way of a packet, known or new; None if its name is no plain one. Acknowledgements of streams are not
+        for queues."""
+        kind = queue_type >> DQ_SHIFT
+        if kind not in (DIRECT, PRIVATE_ON_DESTINATION):
+            return None
+        try:
+            name, stop = decode_packet_name(kind, packet, _NAME_AT, len(packet), _USER_AT)
+            name_bytes = packet[_NAME_AT:stop]
+            way = self._ways.get((addresses, queue_type, name_bytes))
+            if way is None and not names_an_order_queue(name):
+                way = Way(addresses, queue_type, name, name_bytes, self._own)
+                if len(self._ways) >= _MOST_WAYS:
+                    self._ways.clear()
+                self._ways[addresses, queue_type, name_bytes] = way
+        except LiorError:
+            return None
+        return way
+
+
+def _transaction_at(packet: bytes, at: int) -> MessageTransaction | None:
+    if len(packet) - at < _TRANSACTION.size:
+        return None
+    flags, sequence_id, number, previous = _TRANSACTION.unpack_from(packet, at)
+    if flags & CG or previous >= number:
+        return None
+    return MessageTransaction(
+        NULL_GUID, sequence_id, number, previous, flags >> TX_ID_SHIFT & TX_ID_MASK, flags & FM != 0, flags & LM != 0,
+        flags & FA != 0)
+
+
+def _set_texts(message: Message, packet: bytes, at: int, units: int, end: int) -> bool:
+    """Label and extension."""
+    label = packet[at : at + 2 * units].decode("utf-16-le", "surrogatepass")
+    if units and (units > MAX_LABEL_LENGTH + 1 or label.find("\0") != len(label) - 1):
+        return False
+    message.label = label[:-1]
+    message.extension = packet[at + 2 * units : end]
+    return True
+
+
+class PlainEncoder:
+    """Of messages that begin here."""
+
+    __slots__ = ("_addresses", "_destination", "_name", "_source", "_type_bits")
+
+    def __init__(self) -> None:
+        self._destination = ""  # of the last message, and its source: most have the same
+        self._source = NULL_GUID
+        self._addresses = b""
+        self._name = b""
+        self._type_bits = 0
+
+    def encode(self, message: Message, previous: int) -> bytes | None:
+        """The packet; `previous` is PreviousTxSequenceNumber. None for a message that is not plain, or that has
+        something in it that no packet can hold: whoever wants to know what, encodes it in full."""
+        identifier, transaction = message.identifier, message.transaction
+        if (
+            identifier is None
+            or message.security is not None
+            or message.soap is not None
+            or message.connector_type is not None
+            or message.administration_queue
+            or message.response_queue
+            or message.destination_multi_queue
+            or message.tracing_requested
+            or message.tracing_queue is not NULL_GUID
+            or not 0 <= message.hop_count <= MAX_HOPS
+            or "\0" in message.label
+            or len(message.correlation_id) != 20
+        ):
+            return None
+        if message.source_queue_manager is not self._source or message.destination_queue != self._destination:
+            self._look_up(message)
+        if not self._name:
+            return None
+        body, extension = message.body, message.extension
+        label = message.label and (message.label + "\0").encode("utf-16-le", "surrogatepass")
+        flags = message.hop_count | self._type_bits
+        if message.negative_journaling_requested:
+            flags |= JN
+        if message.positive_journaling_requested:
+            flags |= JP
+        middle = b""
+        try:
+            if transaction is None:
+                priority = message.priority
+                mode = message.delivery_guarantee
+            else:
+                priority, mode = 0, 1
+                flags |= TH
+                if transaction.connector_queue_manager is not None or previous >= transaction.sequence_number \
+                        or transaction.index > TX_ID_MASK:
+                    return None
+                middle = _TRANSACTION.pack(
+                    transaction.index << TX_ID_SHIFT | (FA if transaction.final_ack_required else 0)
+                    | (FM if transaction.first_in_transaction else 0) | (LM if transaction.last_in_transaction else 0),
+                    transaction.sequence_identifier, transaction.sequence_number, previous)
+            variable = len(label) + len(extension) + len(body)
+            fill = padding(variable)
+            size = _NAME_AT + len(self._name) + len(middle) + _PROPERTIES.size + variable + len(fill)
+            if size > MAX_MESSAGE_SIZE or not 0 <= priority <= 7 or not 0 <= mode <= 1 \
+                    or len(label) > 2 * MAX_LABEL_LENGTH + 2:
+                return None
+            head = _HEAD.pack(
+                VERSION, 0, priority, SIGNATURE, size, message.time_to_reach_queue, self._addresses,
+                message.time_to_be_received, min(max(int(message.sent_time), 0), LAST_SECOND), identifier[1],
+                flags | mode << DM_SHIFT)
+            properties = _PROPERTIES.pack(
+                message.acknowledgements_requested & ACK_MASK, len(label) >> 1, message.message_class,
+                message.correlation_id, message.body_type, message.application_tag, len(body), len(body),
+                *PLAIN_ALGORITHMS, len(extension))
+        except (OverflowError, TypeError, ValueError, StructError):
+            return None
+        return b"".join((head, self._name, middle, properties, label or b"", extension, body, fill))
+
+    def _look_up(self, message: Message) -> None:
+        self._destination, self._source = message.destination_queue, message.source_queue_manager
+        self._name = b""
+        if self._source.int == 0:
+            return
+        try:
+            name, address = destination_of(self._destination, NULL_GUID)
+            self._addresses = self._source.bytes_le + address
+            self._name = encode_packet_name(name)
+            self._type_bits = MP | name.type << DQ_SHIFT
+        except LiorError:
+            pass
