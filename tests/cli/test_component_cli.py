@@ -81,6 +81,14 @@ def test_dump_shows_a_body_from_a_file(orders: Lior, tmp_path: Path) -> None:
     orders("component", "dump", code=2)
 
 
+def test_what_a_message_says_cannot_steer_the_terminal(orders: Lior, data: Path) -> None:
+    with library.open(data) as qm, Recorder(QUEUE, class_id=ORDERS, manager=qm) as recorder:
+        recorder.interface(IOrderSink).place_order(7, "\x1b[2J\u202e", 1.0)
+    text = orders("component", "dump", "--queue", QUEUE, "--program", str(APP)).stdout
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
 IDL = """[uuid(3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f31)] interface ISink : IUnknown { HRESULT Put([in] long a); };"""
 
 

@@ -31,7 +31,7 @@ from lior.components import (
 )
 from lior.components.application import Rejected
 from lior.components.places import reasons_queue
-from lior.errors import NotQueueable, QueueNotFound, SharingViolation
+from lior.errors import InsufficientResources, NotQueueable, QueueNotFound, SharingViolation
 from lior.message import AuthenticationLevel, Message, MessageSecurity, SenderIdentifierType
 from lior.security import Sid
 from lior.wire import recorded_call_security
@@ -455,8 +455,9 @@ def test_a_player_that_cannot_open_its_queue_does_not_start(journal: Journal) ->
     run(work)
 
 
-@pytest.mark.spec("QC-007")
-def test_players_share_a_queue(journal: Journal) -> None:
+@pytest.mark.spec("QC-007", "QC-008")
+@pytest.mark.parametrize("transactional", [True, False])
+def test_players_share_a_queue(transactional: bool, journal: Journal) -> None:
     async def work(manager: Manager) -> None:
         opened: list[tuple[int, bool]] = []
         open_ = manager.backend.open
@@ -474,7 +475,7 @@ def test_players_share_a_queue(journal: Journal) -> None:
                 while one.figures.messages_played + two.figures.messages_played < 20:
                     await asyncio.sleep(0)
 
-    run(work)
+    run(work, transactional=transactional)
     assert sorted(placed(journal)) == list(range(20))
 
 
@@ -540,6 +541,27 @@ def test_the_reason_names_the_call_that_failed(journal: Journal) -> None:
     assert "order 3 is not wanted" in facts["reason"]
 
 
+def test_a_commit_that_is_refused_fails_its_message_and_not_the_player(journal: Journal) -> None:
+    async def work(manager: Manager) -> Any:
+        await record(manager, 1)
+        await record(manager, 2)
+        commit, refusals = manager.backend.commit, [True]
+
+        async def refusing(transaction: UUID) -> None:
+            if refusals:
+                refusals.pop()
+                raise InsufficientResources("the quota is used up")
+            await commit(transaction)
+
+        manager.backend.commit = refusing  # type: ignore[method-assign]
+        events = Events()
+        player = await played(manager, application(journal), queue=QUEUE, on_event=events)
+        return sorted(events.kinds), len(await messages(manager, f"{QUEUE};retry_0")), player.figures.messages_played
+
+    assert run(work) == (["aborted", "moved", "played"], 1, 1)
+    assert placed(journal) == [1, 2]
+
+
 @pytest.mark.spec("QC-008", "QC-117")
 def test_what_a_dead_process_was_playing_is_not_played_again(journal: Journal) -> None:
     """A queue without transactions: at most once, and nothing is forgotten."""
@@ -587,6 +609,38 @@ def test_stopping_lets_the_message_in_hand_end_and_closes_every_queue() -> None:
 
     assert run(work) == [1, 0]
     assert done == [1]
+
+
+def test_slow_messages_are_not_hoarded() -> None:
+    """Another player gets what this one could not begin for a while."""
+    began, go_on = asyncio.Event(), asyncio.Event()
+    app = Application("Orders")
+
+    @app.serves(ORDERS, IOrderSink)
+    class Orders:
+        async def place_order(self, order_id: int, customer: str | None, amount: float) -> None:
+            if order_id == 3:
+                began.set()
+                await go_on.wait()
+
+        def add_lines(self, warehouse: int, quantities: list[int], urgent: bool) -> None: ...
+
+    async def work(manager: Manager) -> Any:
+        for number in range(40):
+            await record(manager, number)
+        player = aio.Player(manager, app, queue=QUEUE)
+        await player.start()
+        await began.wait()
+        assert player._intake is not None
+        quick = player._intake._ahead
+        player._intake.played(10.0)
+        slow = player._intake._ahead
+        free = len(await messages(manager))
+        go_on.set()
+        await player.stop()
+        return quick, slow, free >= 40 - 4 - 17, len(await messages(manager)) + player.figures.messages_played
+
+    assert run(work) == (16, 1, True, 40)
 
 
 @pytest.mark.spec("QC-128")

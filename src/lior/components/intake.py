@@ -1,7 +1,7 @@
 """Messages received ahead of their turn, each in a transaction of its own, in the order of the queue.
 
 Over a connection, beginning a transaction and receiving take a round trip each; while one message is played the next
-ones make theirs.
+ones make theirs. What is received ahead is out of other players' reach: so no more than can be played in a moment.
 """
 
 from __future__ import annotations
@@ -10,25 +10,34 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Final
 
 from lior.client.aio import NO_WAIT, Queue, QueueManager, Transaction
 from lior.client.message import ReceivedMessage
 from lior.errors import LiorError, Timeout
 
 Taken = tuple[Transaction, ReceivedMessage]
+MOMENT: Final = 0.05  # seconds
+_WEIGHT: Final = 0.2  # of the latest message in the average
 
 
 class Intake:
     def __init__(self, manager: QueueManager, queue: Queue, ahead: int) -> None:
         self._manager = manager
         self._queue = queue
-        self._ahead = ahead
+        self._most = self._ahead = ahead
+        self._average = 0.0  # seconds that a message takes
         self._coming: deque[asyncio.Task[Taken | None]] = deque()
         self._latest = asyncio.Event()  # the latest receive is on its way
         self._latest.set()
         self._under_way = 0  # receives
         self._quiet = 0  # who wants none
         self._changed = asyncio.Condition()
+
+    def played(self, seconds: float) -> None:
+        """How long a message took: slow ones are not hoarded."""
+        self._average += _WEIGHT * (seconds - self._average)
+        self._ahead = min(self._most, max(1, int(MOMENT / self._average))) if self._average else self._most
 
     async def next(self) -> Taken | None:
         """The message whose turn it is; None when the queue is empty."""

@@ -27,9 +27,19 @@ from lior.components.intake import Intake
 from lior.components.ladder import DEAD, Ladder
 from lior.components.places import Places
 from lior.components.playback import CallFailed, Stage
-from lior.errors import LiorError, MessageLocked, MessageNotFound, Timeout, TransactionUsage
+from lior.errors import (
+    LiorError,
+    MessageLocked,
+    MessageNotFound,
+    ServiceNotAvailable,
+    StoreCorrupt,
+    StoreUnusable,
+    Timeout,
+    TransactionUsage,
+)
 
 GONE: Final = (MessageNotFound, MessageLocked, TransactionUsage)  # another reader was faster
+FOR_GOOD: Final = (ServiceNotAvailable, StoreUnusable, StoreCorrupt)  # no use in going on
 Outcome = Literal["dead", "drop"]
 
 
@@ -38,10 +48,10 @@ class Player:
 
     `concurrency`: messages played at a time; their order is only kept with one. `commits`: how many may be on their way
     to the disk while the next message is played already; with 1 each is there before the next begins. `ahead`: how many
-    messages to receive before their turn. `threads`: methods that are no coroutines may block. `rejected`: where a
-    message goes that fails a check. `deduplicate`: how many message identifiers to remember, for queues that may
-    deliver twice. `reasons`: the queue where the reason of each dead message is kept, beside the message's identifier
-    as correlation id; None for none.
+    messages to receive before their turn at most, fewer when they are slow. `threads`: methods that are no coroutines
+    may block. `rejected`: where a message goes that fails a check. `deduplicate`: how many message identifiers to
+    remember, for queues that may deliver twice. `reasons`: the queue where the reason of each dead message is kept,
+    beside the message's identifier as correlation id; None for none.
     """
 
     def __init__(
@@ -52,8 +62,8 @@ class Player:
         queue: str | None = None,
         ladder: Ladder | None = None,
         concurrency: int = 1,
-        commits: int = 16,
-        ahead: int = 4,
+        commits: int = 32,
+        ahead: int = 16,
         threads: bool = True,
         rejected: Outcome = "dead",
         deduplicate: int = 0,
@@ -68,13 +78,13 @@ class Player:
         self.queue_name = queue or default_queue(application.name)
         self.ladder = Ladder() if ladder is None else ladder
         self.reporter = Reporter(application.name, self.queue_name, on_event)
-        self._manager = manager
+        self.manager = manager
         self._concurrency = concurrency
         self._most_commits = commits
         self._commits: deque[asyncio.Task[None]] = deque()
         self._ahead = ahead
         self._intake: Intake | None = None
-        self._threads = threads
+        self.threads = threads
         self._rejected = rejected
         self._remembered = deduplicate
         self._seen: OrderedDict[str, None] = OrderedDict()
@@ -96,7 +106,7 @@ class Player:
         for message in await self._places.open():
             await self._set_aside(self._places.slot, message, DEAD, "the process ended while it was played",
                                   kind="interrupted")
-        self._intake = Intake(self._manager, self._places.main, self._ahead)
+        self._intake = Intake(self.manager, self._places.main, self._ahead)
         return self
 
     async def start(self) -> None:
@@ -196,8 +206,10 @@ class Player:
     async def _attempt(self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction) -> None:
         assert self._intake is not None
         self.figures.active += 1
+        began = time.perf_counter()
         try:
-            failed = await self._played(level, message, transaction)
+            failed = await self._played(queue, level, message, transaction)
+            self._intake.played(time.perf_counter() - began)
             if failed is not None:
                 async with self._intake.quiet():
                     await transaction.abort()
@@ -206,7 +218,7 @@ class Player:
             self.figures.active -= 1
 
     async def _played(
-        self, level: int, message: ReceivedMessage, transaction: Transaction
+        self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction
     ) -> Rejected | CallFailed | None:
         """Checked, played and committed; or the reason to take it back."""
         try:
@@ -220,14 +232,26 @@ class Player:
         except BaseException:
             await transaction.abort()
             raise
-        self._commits.append(asyncio.create_task(self._commit(transaction, message, playback, level)))
+        self._commits.append(asyncio.create_task(self._commit(queue, level, message, transaction, playback)))
         await self._settle(self._most_commits - 1)
         return None
 
     async def _commit(
-        self, transaction: Transaction, message: ReceivedMessage, playback: Playback, level: int
+        self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction, playback: Playback
     ) -> None:
-        await transaction.commit()
+        """A commit that is refused is a failure of the message; one that nobody answers is the player's end."""
+        identifier = transaction.identifier
+        try:
+            await transaction.commit()
+        except FOR_GOOD:
+            raise
+        except LiorError as error:
+            assert self._intake is not None
+            async with self._intake.quiet():
+                with suppress(LiorError):
+                    await self.manager.backend.abort(identifier)
+                await self._failed(queue, level, message, CallFailed(None, "commit", error))
+            return
         self._done(message, playback, level)
 
     async def _settle(self, left: int = 0) -> None:
@@ -242,7 +266,7 @@ class Player:
             target = playback.served.factory()
         except Exception as error:
             raise CallFailed(None, playback.served.name, error) from error
-        stage = Stage(self._manager, message, transaction, self.reporter, level=level, threads=self._threads)
+        stage = Stage(self.manager, message, transaction, self.reporter, level=level, threads=self.threads)
         await stage.play(target, playback.calls)
 
     def _done(self, message: ReceivedMessage, playback: Playback, level: int) -> None:
@@ -252,14 +276,14 @@ class Player:
             if len(self._seen) > self._remembered:
                 self._seen.popitem(last=False)
         if playback.skipped:
-            self._tell("skipped", message, f"headers that nobody defined: {playback.skipped!r}", level=level)
-        self._tell("played", message, level=level)
+            self.tell("skipped", message, f"headers that nobody defined: {playback.skipped!r}", level=level)
+        self.tell("played", message, level=level)
 
     def _is_duplicate(self, message: ReceivedMessage) -> bool:
         if message.id not in self._seen:
             return False
         self.figures.duplicates += 1
-        self._tell("duplicate", message)
+        self.tell("duplicate", message)
         return True
 
     # Failures
@@ -270,7 +294,7 @@ class Player:
             await self._reject(queue, message, why, level)
             return
         self.figures.messages_aborted += 1
-        self._tell("aborted", message, described(why.error), call=why.index, level=level)
+        self.tell("aborted", message, described(why.error), call=why.index, level=level)
         if not self.ladder.is_exhausted(level, message.abort_count + 1):
             return
         if level < self.ladder.levels:
@@ -284,7 +308,7 @@ class Player:
     async def _reject(self, queue: Queue, message: ReceivedMessage, why: Rejected, level: int) -> None:
         """No application code ran, and none ever will for this message (3.1.5)."""
         self.figures.messages_rejected += 1
-        self._tell("rejected", message, str(why), level=level)
+        self.tell("rejected", message, str(why), level=level)
         if self._rejected == "drop":
             with suppress(*GONE):
                 await queue.receive_by_lookup_id(message.lookup_identifier)
@@ -296,21 +320,21 @@ class Player:
         playback = self.application.prepare(message)
         if playback.served.exception_class is None:
             return False
-        transaction = await self._manager.transaction().begin()
+        transaction = await self.manager.transaction().begin()
         try:
             await queue.receive_by_lookup_id(message.lookup_identifier, transaction=transaction)
-            stage = Stage(self._manager, message, transaction, self.reporter, level=level, threads=self._threads)
+            stage = Stage(self.manager, message, transaction, self.reporter, level=level, threads=self.threads)
             await final_retry(playback, stage, "final_server_retry")
         except GONE:
             await transaction.abort()
             return True
         except Exception as error:
             await transaction.abort()
-            self._tell("aborted", message, f"exception class: {described(error)}", level=level)
+            self.tell("aborted", message, f"exception class: {described(error)}", level=level)
             return False
         await transaction.commit()
         self.figures.messages_played += 1
-        self._tell("handled", message, "by the exception class", level=level)
+        self.tell("handled", message, "by the exception class", level=level)
         return True
 
     async def _set_aside(
@@ -324,15 +348,15 @@ class Player:
         try:
             await self._places.move(queue, message, subqueue, facts if dead else None)
         except GONE as error:
-            self._tell("moved", message, f"{reason}; gone meanwhile: {described(error)}", level=level)
+            self.tell("moved", message, f"{reason}; gone meanwhile: {described(error)}", level=level)
             return
         if dead:
             self.figures.messages_dead += 1
         else:
             self.figures.messages_moved += 1
-        self._tell(kind or ("dead" if dead else "moved"), message, reason, moved_to=subqueue, call=call, level=level)
+        self.tell(kind or ("dead" if dead else "moved"), message, reason, moved_to=subqueue, call=call, level=level)
 
-    def _tell(self, kind: Any, message: ReceivedMessage, reason: str = "", **facts: Any) -> None:
+    def tell(self, kind: Any, message: ReceivedMessage, reason: str = "", **facts: Any) -> None:
         if kind in ("aborted", "dead", "rejected"):
             self.figures.last_error = reason
         self.reporter.event(Event(kind, message.id, message.lookup_identifier, reason, **facts))
@@ -363,7 +387,7 @@ class Player:
         return following
 
     async def _retry(self, queue: Queue, level: int, lookup_id: int) -> None:
-        transaction = await self._manager.transaction().begin()
+        transaction = await self.manager.transaction().begin()
         try:
             message = await queue.receive_by_lookup_id(lookup_id, transaction=transaction)
         except GONE:
@@ -394,41 +418,8 @@ class Player:
             await self._reject(slot, message, error, 0)
         except CallFailed as error:
             self.figures.messages_aborted += 1
-            self._tell("aborted", message, described(error.error), call=error.index)
+            self.tell("aborted", message, described(error.error), call=error.index)
             await self._set_aside(slot, message, DEAD, str(error), call=error.index)
         finally:
             self.figures.active -= 1
         return True
-
-
-async def play_dead_letters(player: Player, queue: str) -> int:
-    """Messages that could not be delivered, in the sender's transactional dead-letter queue: the exception class of
-    their class is told with `final_client_retry` and gets their calls. Answers how many it took."""
-    manager, count = player._manager, 0
-    async with await manager.open_queue(queue) as opened:
-        async for found in opened:
-            with suppress(Rejected):
-                playback = player.application.prepare(found)
-                if playback.served.exception_class is not None:
-                    count += await _dead_letter(player, manager, opened, found, playback)
-    return count
-
-
-async def _dead_letter(
-    player: Player, manager: QueueManager, queue: Queue, message: ReceivedMessage, playback: Playback
-) -> int:
-    transaction = await manager.transaction().begin()
-    try:
-        await queue.receive_by_lookup_id(message.lookup_identifier, transaction=transaction)
-        stage = Stage(manager, message, transaction, player.reporter, level=0, threads=player._threads)
-        await final_retry(playback, stage, "final_client_retry")
-    except (LiorError, CallFailed) as error:
-        await transaction.abort()
-        player._tell("aborted", message, f"exception class: {described(error)}")
-        return 0
-    except BaseException:
-        await transaction.abort()
-        raise
-    await transaction.commit()
-    player._tell("handled", message, "by the exception class, at the sender")
-    return 1
