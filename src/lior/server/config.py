@@ -81,6 +81,11 @@ class SrmpSection:
     session_cleanup: float = setting(300.0, "A connection that is idle for so long is closed.", 0.001)
     receipt_delay: float = setting(0.5, "How long a stream receipt waits for more messages to acknowledge.", 0)
     longest_receipt_delay: float = setting(10.0, "And at the longest.", 0)
+    resend_short: float = setting(30.0, "How long a sent message of a stream waits for its receipt before it is sent "
+                                  "again, the first three times.", 0.001)  # fmt: skip
+    resend_medium: float = setting(300.0, "The same, the fourth to the sixth time.", 0.001)
+    resend_long: float = setting(1800.0, "The same, the seventh to the ninth time.", 0.001)
+    resend_final: float = setting(21600.0, "The same, from then on.", 0.001)
     text_form: bool = setting(False, "Write `<stream>`, `expiresAt` and zeros as the document's text says, not as its "
                               "examples, which existing queue managers made.")  # fmt: skip
     store_and_forward: bool = setting(False, "Take messages for other computers, and pass them on.")

@@ -61,6 +61,8 @@ def soap(engine: Engine, settings: Settings, directory: Path) -> Srmp:
         session_cleanup=given.session_cleanup,
         receipt_delay=given.receipt_delay,
         longest_receipt_delay=given.longest_receipt_delay,
+        resend_table=(given.resend_short,) * 3 + (given.resend_medium,) * 3 + (given.resend_long,) * 3
+        + (given.resend_final,),
         text_form=given.text_form,
         store_and_forward=given.store_and_forward,
         receipts_allowed=given.receipts_allowed,
