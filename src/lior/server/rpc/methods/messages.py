@@ -95,7 +95,7 @@ def send_handler(service: QueueService) -> Handler:
         entry = call.association.group.handles.find(request.h_queue, QUEUE, caller)  # type: ignore[union-attr]
         try:
             if not core.properties.supporting_server:
-                service.require_supporting_server()
+                service.require_supporting_server(call)
             if not isinstance(entry, OpenQueue):
                 raise AccessDenied("the queue was opened for remote reading", where=entry.format_name)
             descriptor = entry.descriptor

@@ -120,9 +120,10 @@ class QueueService:
 
     # Who may
 
-    def require_supporting_server(self) -> None:
-        """3.1.4, 3.1.5: who serves no dependent clients answers opnums 2, 3, 4 and 31 only."""
-        if not self.core.properties.supporting_server:
+    def require_supporting_server(self, call: Call) -> None:
+        """3.1.4, 3.1.5: who serves no dependent clients answers opnums 2, 3, 4 and 31 only. Programs on this computer,
+        which come by the Unix socket, are the queue manager's own."""
+        if call.peer and not self.core.properties.supporting_server:
             raise error_from_code(
                 HRESULTS["MQ_ERROR_WKS_CANT_SERVE_CLIENT"], "this queue manager serves no clients of this protocol",
                 where="supporting_server", remedy="set supporting_server on the queue manager",
@@ -327,7 +328,7 @@ def method(
         def handle(call: Call, request: Any) -> Any:
             try:
                 if gated:
-                    service.require_supporting_server()
+                    service.require_supporting_server(call)
                 return run(service, call, request)
             except LiorError as error:
                 if isinstance(error, RpcFault):
