@@ -409,7 +409,7 @@ def test_a_stop_ends_every_connection_and_runs_handles_down(tmp_path: Path) -> N
         await server.service.stop()
         assert server.handlers.run_down == [4]
         assert not os.path.exists(server.socket)
-        await client.next(Fault)  # the read that waited
+        assert (await client.next(Fault)).status == 0xC00E000B  # the wait was ended, and its client told why
         with pytest.raises(Refused):
             await client.next(Answer)
 
