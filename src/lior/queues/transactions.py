@@ -50,7 +50,8 @@ class Transactions:
 
     def _next_index(self) -> int:
         """20 bits, distinct among live transactions: the wire tells transactions apart by it (MQ-125)."""
-        used = {transaction.index for transaction in self._core.transactions.values()}
+        live = self._core.transactions
+        used = {transaction.index for transaction in live.values()} if live else ()
         while True:
             self._last_index = (self._last_index + 1) & ((1 << INDEX_BITS) - 1)
             if self._last_index not in used:

@@ -125,16 +125,19 @@ class Departures:
         change = Change()
         change.lazy = True  # after a crash what was not removed is sent again, and known there
         gone: list[Position] = []
+        own = self._hub.manager.core.properties.identifier
         for position in express:
             if position is None:
                 continue
             message = position.message
-            if message.transaction is not None and self.in_stream(position):
+            if message.transaction is not None and (
+                    message.source_queue_manager is own or self.in_stream(position)):
                 self.in_flight.discard(position.lookup_id)
             elif not message.delivery_guarantee and (position.state is _LOCKED or is_held(position)):
                 gone.append(position)
         for position in recoverable:
-            if position is None or (position.message.transaction is not None and self.in_stream(position)):
+            if position is None or (position.message.transaction is not None and (
+                    position.message.source_queue_manager is own or self.in_stream(position))):
                 continue
             if position.state is _LOCKED or is_held(position):
                 gone.append(position)
