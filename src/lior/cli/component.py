@@ -309,7 +309,7 @@ def moved(session: Session, source: str, target: str, lookup_ids: tuple[int, ...
     with session.open() as manager, manager.open_queue(source) as opened:
         subqueue = subqueue_of(manager, opened.format_name, target)
         chosen = list(lookup_ids) or [message.lookup_identifier for message in opened]
-        if manager.aio.backend.is_transactional(opened.aio.handle):
+        if opened.info().transactional:
             with manager.transaction() as transaction:
                 for lookup_id in chosen:
                     opened.move(lookup_id, subqueue, transaction=transaction)
