@@ -79,6 +79,8 @@ class Incoming:
             envelope = read_envelope(entity.envelope, self._limits)
         except Malformed as error:
             return self._refused(request, error.what)
+        if (long := self._longest(entity)) > self._hub.settings.max_body:
+            return self._refused(request, f"a body of {long} octets, more than {self._hub.settings.max_body}")
         kind = kind_of(envelope)
         if kind is None:
             return self._dropped("unknown type", request, envelope)
@@ -89,6 +91,10 @@ class Incoming:
         except LiorError as error:
             self._failed(request, envelope, error)
             return NO_ROOM
+
+    @staticmethod
+    def _longest(entity: Entity) -> int:
+        return max((len(part.data) for part in (entity.body, entity.extension) if part is not None), default=0)
 
     def take_multicast(self, apdu: bytes, address: str) -> None:
         """A message that came to a group: a copy for each queue that listens to it. Nobody is answered."""

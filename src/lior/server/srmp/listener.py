@@ -56,6 +56,11 @@ class _Connection(RequestHandler):
             self._await_header()
         super().data_received(data)
 
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        """What is no HTTP: strangers must not fill the log with tracebacks. Our own faults are caught by `handle`."""
+        peer = (self.transport.get_extra_info("peername") or ("",))[0] if self.transport is not None else ""
+        log.info("request refused", extra={"fields": {"peer": peer, "why": "it is no HTTP request"}})
+
     def begin(self) -> None:
         self._served = True
         self._stop_waiting()

@@ -17,6 +17,7 @@ from lior.protocols.binary.ordering import NEVER, ResendLadder
 from lior.queues.change import Change
 from lior.queues.outgoing import ConnectionHistoryEntry, ConnectionStatus, OutgoingQueue, OutgoingState
 from lior.queues.position import Position, State
+from lior.server.engine import FutureReply
 from lior.server.srmp.packing import Unsendable, pack
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Sender:
         try:
             post = pack(self._hub, self.queue, position)
         except (LiorError, Unsendable) as error:
-            self._reject(position, str(error))
+            await self._reject(position, str(error))
             return True
         status = 0
         try:
@@ -102,7 +103,7 @@ class Sender:
         if status == DELIVERED:
             self._delivered(position)
         elif status == REJECTED:
-            self._reject(position, "the receiver answered 400")
+            await self._reject(position, "the receiver answered 400")
         else:
             self._give_back(position)
             if status:
@@ -147,15 +148,20 @@ class Sender:
         if self._ladder_timer is None:
             self._arm()
 
-    def _reject(self, position: Position, why: str) -> None:
-        """For good: to the dead letters, if it is wanted there. Of a stream, the next one bridges the gap (SR-198)."""
+    async def _reject(self, position: Position, why: str) -> None:
+        """For good: to the dead letters, if it is wanted there. Of a stream, the next one bridges the gap (SR-198): so
+        it must be gone before that one says which it comes after."""
         log.warning("a message was refused", extra={"fields": {
             "message": str(position.message.identifier), "queue": self.queue.name, "why": why}})
         if isinstance(position.owner, Change):
             return
         change = Change()
         self._hub.manager.removal.stage(change, position, MessageClass.NACK_BAD_DST_Q)
+        gone: asyncio.Future[None] = self._hub.engine.future()
+        change.answer(FutureReply(gone))
         self._hub.manager.core.submit(change)
+        with suppress(LiorError):
+            await gone
 
     def _give_back(self, position: Position) -> None:
         self._hub.manager.outgoing_streams.release(self, (position,))

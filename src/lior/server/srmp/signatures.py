@@ -83,7 +83,7 @@ class Signatures:
 def signature_text(message: Message) -> str:
     """The element Signature that the library made when the message was sent; it goes out as it is."""
     security = message.security
-    if security is None or security.authentication_level != AuthenticationLevel.XML_SIG:
+    if security is None or not security.signature:
         return ""
     try:
         root = parse(security.signature)
