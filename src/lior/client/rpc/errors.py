@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from lior.errors import (
+    ERROR_RANGE,
     HRESULTS,
+    RANGE_MASK,
     AccessDenied,
     InvalidHandle,
     LiorError,
@@ -64,7 +66,7 @@ def failure(code: int, where: str = "") -> LiorError:
 
 def faulted(status: int, where: str = "") -> LiorError:
     """The error of a fault."""
-    if status & 0xDFFF0000 == 0xC00E0000 or status in _BY_CODE:
+    if status & RANGE_MASK == ERROR_RANGE or status in _BY_CODE:
         return failure(status, where)
     if status == faults.ACCESS_DENIED:
         return AccessDenied("the server refuses this caller", where=where,
