@@ -478,6 +478,12 @@ class Queue(Closing):
     async def purge(self) -> None:
         await self._backend.purge_queue(self.format_name)
 
+    async def is_transactional(self) -> bool:
+        """Whether it takes messages in transactions only. Over RPC a handle does not say, and the queue's properties
+        do; of a queue of another computer nobody here can tell."""
+        known = self._backend.is_transactional(self.handle)
+        return (await self.info()).transactional if known is None else known
+
     async def info(self) -> QueueInfo:
         return await self._backend.queue(self.format_name)
 

@@ -425,6 +425,9 @@ class Queue(Closing):
     def purge(self) -> None:
         self._call(self.aio.purge)
 
+    def is_transactional(self) -> bool:
+        return self._call(self.aio.is_transactional)
+
     def info(self) -> QueueInfo:
         return self._call(self.aio.info)
 

@@ -21,12 +21,6 @@ def reasons_queue(queue: str) -> str:
     return f"{queue}_reasons"
 
 
-async def is_transactional(manager: QueueManager, queue: Queue) -> bool:
-    """As its handle says; over RPC a handle does not say, and the queue's properties do."""
-    known = manager.backend.is_transactional(queue.handle)
-    return (await queue.info()).transactional if known is None else known
-
-
 class Places:
     def __init__(self, manager: QueueManager, name: str, ladder: Ladder, reasons: str | None) -> None:
         self._manager = manager
@@ -55,7 +49,7 @@ class Places:
         """Answers what a player that died left behind in its slot."""
         manager = self._manager
         self._main = await manager.open_queue(self._name)  # MQ_RECEIVE_ACCESS, shared (2.1)
-        self.transactional = await is_transactional(manager, self._main)
+        self.transactional = await self._main.is_transactional()
         self._dead = await manager.open_queue(f"{self._name};{DEAD}", "peek")  # that it is there, even empty
         await self._make_reasons()
         if not self.transactional:
