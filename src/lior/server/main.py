@@ -21,7 +21,7 @@ from lior.server.journal import EventLog
 from lior.server.lag import LoopLag
 from lior.server.listening import is_loopback
 from lior.server.local import open_local
-from lior.server.metrics import Figures, exposition
+from lior.server.metrics import Figures, SoapFigures, exposition
 from lior.server.network import multicast, network, soap
 from lior.server.notify import Notifier
 from lior.server.rpc.compose import rpc_service
@@ -106,7 +106,6 @@ class Server:
         parts.push_async_callback(backend.close)
         transfer = network(backend.engine, self._settings, self._directory)
         admin = AdminService(backend, self._settings.admin, self._directory, admin_address(given.bind))
-        admin.connections = transfer.figures
         parts.push_async_callback(transfer.stop)
         await transfer.start()
         srmp = soap(backend.engine, self._settings, self._directory)
@@ -119,7 +118,8 @@ class Server:
         parts.push_async_callback(rpc.stop)
         await rpc.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
-        self._watch(parts, admin, transfer)
+        admin.connections = lambda: transfer.figures() + srmp.figures()
+        self._watch(parts, admin, transfer, SoapFigures(srmp, groups))
         await admin.start()
         return self._addresses(admin, transfer, srmp, rpc)
 
@@ -139,7 +139,9 @@ class Server:
             found["mapper"] = ",".join(rpc.mapper_addresses)
         return found
 
-    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer) -> None:
+    def _watch(
+        self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer, further: SoapFigures
+    ) -> None:
         """Measure, and tell who wants to know."""
         loop = asyncio.get_running_loop()
         manager = admin.backend.manager
@@ -147,7 +149,7 @@ class Server:
         lag = LoopLag(loop)
         lag.start()
         parts.callback(lag.stop)
-        admin.metrics = exposition([Figures(admin, transfer, lag)])
+        admin.metrics = exposition([Figures(admin, transfer, lag), further])
         watching = [loop.create_task(self._watch_fill(FillWatch(manager.core)))]
         if self._notifier.watchdog:
             watching.append(loop.create_task(self._stay_alive(admin)))

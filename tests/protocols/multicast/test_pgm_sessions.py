@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from ipaddress import IPv4Address
 from random import Random
 
@@ -142,7 +143,7 @@ def test_heartbeats_and_ambient_messages_keep_their_times() -> None:
     kinds = [packet.kind for _, packet in busy.sent if packet.kind in (PacketType.SPM, PacketType.ODATA)]
     spms = [number for number, kind in enumerate(kinds) if kind == PacketType.SPM]
     assert len(spms) >= 5
-    assert all(b - a == 51 for a, b in zip(spms, spms[1:], strict=False))
+    assert all(b - a == 51 for a, b in itertools.pairwise(spms))
 
 
 @pytest.mark.spec("SR-024")
@@ -156,7 +157,7 @@ def test_naks_wait_a_random_moment_and_are_repeated_ten_times(seed: int) -> None
     host = silent.hosts[0]
     times = [when for when, sequence in host.naks if sequence == 2]
     assert len(times) == 10
-    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    gaps = [b - a for a, b in itertools.pairwise(times)]
     assert all(0.75 + 0.01 <= gap <= 0.75 + 0.051 for gap in gaps)
     assert len(set(gaps)) > 5
     assert (host.lost, host.delivered) == (1, [messages(3)[0], messages(3)[2]])
@@ -172,7 +173,7 @@ def test_data_that_does_not_follow_its_confirmation_is_asked_for_in_ten_rounds(s
     net.run(60)
     times = [when for when, _ in net.hosts[0].naks]
     assert len(times) == 10
-    assert all(2.0 < b - a < 2.1 for a, b in zip(times, times[1:], strict=False))
+    assert all(2.0 < b - a < 2.1 for a, b in itertools.pairwise(times))
     assert net.hosts[0].lost == 1
     assert len(net.hosts[0].delivered) == 4
 
