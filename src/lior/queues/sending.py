@@ -13,6 +13,7 @@ from lior.errors import (
     IllegalPropertyValue,
     MessageNotAuthenticated,
     TransactionUsage,
+    UnsupportedFormatNameOperation,
 )
 from lior.message import INFINITE, Message, MessageClass, MessageTransaction, ObjectId
 from lior.names import QueueSuffix, SingleName
@@ -33,6 +34,7 @@ from lior.queues.sends import MOST, Sends
 from lior.queues.transaction import Enqueue, Transaction
 
 TIME_TO_REACH_QUEUE: Final = Message().time_to_reach_queue
+MOST_MULTICAST: Final = 64 << 10
 MOST_HOPS: Final = 0x1D  # [MS-MQMQ] 2.2.19.2
 # For every message: looking up a member of an Enum runs Python code, and so does making a NamedTuple.
 _PUBLISH: Final = Step.PUBLISH
@@ -213,6 +215,8 @@ class Sending:
         self, queue: Queue, target: OpenQueueDescriptor, message: Message, transactional: bool
     ) -> None:
         if isinstance(queue, OutgoingQueue):
+            if queue.multicast or queue.is_http:
+                self._check_soap(queue, message, target, transactional)
             return
         properties = queue.main.properties
         if properties.takes_plain and not transactional and message.security is None:
@@ -244,6 +248,31 @@ class Sending:
         if properties.privacy_level == QueuePrivacy.NONE and encrypted:
             raise IllegalPropertyValue(
                 "the queue takes clear bodies only", where=target.text, remedy="send without privacy"
+            )
+
+    def _check_soap(
+        self, queue: OutgoingQueue, message: Message, target: OpenQueueDescriptor, transactional: bool
+    ) -> None:
+        """[MC-MQSRM] 1.6, 2.1.3: a group acknowledges nothing, so there is no transaction with it. The switches may
+        have been turned while the queue was open."""
+        properties = self._core.properties
+        if not (properties.srmp_pgm_support if queue.multicast else properties.srmp_http_support):
+            raise UnsupportedFormatNameOperation("this kind of transfer is switched off here", where=target.text,
+                                                 remedy="set srmp_http_support or srmp_pgm_support of the machine")
+        if not queue.multicast:
+            return
+        if transactional:
+            raise TransactionUsage(
+                "a message to a multicast address is in no transaction",
+                where=target.text,
+                remedy="send outside the transaction",
+            )
+        size = len(message.body) + len(message.extension)
+        if size > MOST_MULTICAST:
+            raise IllegalPropertyValue(
+                f"{size} bytes to a multicast address",
+                where=target.text,
+                remedy="send at most 64 KiB, envelope included, or to a queue",
             )
 
     def _require_room_in_all(self, queues: list[Queue], size: int) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+from prometheus_client.registry import Collector
+
 from lior.server import logs
 from lior.server.admin.service import AdminService
 from lior.server.config import Settings
@@ -23,7 +25,7 @@ from lior.server.journal import EventLog
 from lior.server.lag import LoopLag
 from lior.server.listening import is_loopback
 from lior.server.local import open_local
-from lior.server.metrics import Figures, exposition
+from lior.server.metrics import Figures, SoapFigures, exposition
 from lior.server.network import multicast, network, soap
 from lior.server.notify import Notifier
 from lior.server.rpc.compose import rpc_service
@@ -118,7 +120,6 @@ class Server:
         parts.push_async_callback(backend.close)
         transfer = network(backend.engine, self._settings, self._directory)
         admin = AdminService(backend, self._settings.admin, self._directory, admin_address(given.bind))
-        admin.connections = transfer.figures
         parts.push_async_callback(transfer.stop)
         await transfer.start()
         srmp = soap(backend.engine, self._settings, self._directory)
@@ -131,7 +132,8 @@ class Server:
         parts.push_async_callback(rpc.stop)
         await rpc.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
-        self._watch(parts, admin, transfer, rpc)
+        admin.connections = lambda: transfer.figures() + srmp.figures()
+        self._watch(parts, admin, transfer, RpcFigures(rpc), SoapFigures(srmp, groups))
         await admin.start()
         return self._addresses(admin, transfer, srmp, rpc)
 
@@ -151,7 +153,7 @@ class Server:
             found["mapper"] = ",".join(rpc.mapper_addresses)
         return found
 
-    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer, rpc: RpcService) -> None:
+    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer, *further: Collector) -> None:
         """Measure, and tell who wants to know."""
         loop = asyncio.get_running_loop()
         manager = admin.backend.manager
@@ -159,7 +161,7 @@ class Server:
         lag = LoopLag(loop)
         lag.start()
         parts.callback(lag.stop)
-        admin.metrics = exposition([Figures(admin, transfer, lag), RpcFigures(rpc)])
+        admin.metrics = exposition([Figures(admin, transfer, lag), *further])
         watching = [loop.create_task(self._watch_fill(FillWatch(manager.core)))]
         if self._notifier.watchdog:
             watching.append(loop.create_task(self._stay_alive(admin)))

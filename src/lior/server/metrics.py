@@ -23,9 +23,44 @@ from lior.server.admin.service import AdminService
 from lior.server.figures import format_name, is_listed, oldest_arrival
 from lior.server.fill import fills, quota_bytes
 from lior.server.lag import LoopLag
+from lior.server.multicast import Multicast
+from lior.server.srmp import Srmp
 from lior.server.transfer import Transfer
 
 COMPUTER_QUEUES: Final = "Computer Queues"  # how Windows names the machine's journal and dead letters together
+
+
+class SoapFigures(Collector):
+    """SOAP messaging and multicast."""
+
+    def __init__(self, srmp: Srmp, groups: Multicast) -> None:
+        self._srmp = srmp
+        self._groups = groups
+
+    def collect(self) -> Iterator[Metric]:
+        srmp = self._srmp
+        for name, text, label, counts in (
+            ("lior_srmp_requests", "Requests of others, by what became of them.", "outcome", srmp.incoming.outcomes),
+            ("lior_srmp_posts", "Requests of ours, by the status of the answer; 0 for none.", "status", srmp.statuses),
+            ("lior_multicast_messages", "Messages and packets of multicast groups, by what happened.", "what",
+             self._groups.counts),
+        ):  # fmt: skip
+            family = CounterMetricFamily(name, text, labels=[label])
+            for value, count in sorted(counts.items(), key=str):
+                family.add_metric([str(value)], count)
+            yield family
+        yield counter("lior_srmp_stream_receipts_sent", "Stream receipts sent.", srmp.stream_receipts.sent)
+        yield counter("lior_srmp_receipts_suppressed", "Receipts that srmp.receipts_allowed kept back.",
+                      srmp.receipts.suppressed)
+        yield counter("lior_srmp_signatures_refused", "Signatures that were not right.", srmp.signatures.refused)
+        yield counter("lior_srmp_connections_refused", "Connections beyond srmp.max_connections.",
+                      srmp.listener.refused)
+        yield counter("lior_srmp_connections_slow", "Connections closed for a header that did not come.",
+                      srmp.listener.slow)
+        yield gauge("lior_srmp_connections", "Connections of others.", len(srmp.listener.open))
+        yield gauge("lior_srmp_unreceipted_messages", "Messages of streams that wait for their receipt.",
+                    sum(sender.unreceipted for sender in srmp.senders.values()))
+        yield gauge("lior_multicast_sources", "Sources heard.", self._groups.sources)
 
 
 class Figures(Collector):

@@ -182,7 +182,8 @@ class Seen:
             return [self.entity]
         found = re.search('boundary="([^"]+)"', kind)
         assert found is not None
-        delimiter, rest, parts = b"--" + found[1].encode(), self.entity, []
+        parts: list[bytes] = []
+        delimiter, rest = b"--" + found[1].encode(), self.entity
         while True:
             assert rest.startswith(delimiter), rest[:80]
             rest = rest[len(delimiter) :]
@@ -206,7 +207,9 @@ class Seen:
 class Stub:
     """A web server that answers as it is told: a status, None for silence, "reset" for a cut connection."""
 
-    def __init__(self, answers: Sequence[int | str | None] = (), last: int | str | None = 200, port: int = PORT) -> None:
+    def __init__(
+        self, answers: Sequence[int | str | None] = (), last: int | str | None = 200, port: int = PORT
+    ) -> None:
         self.address = loopback_address()
         self.seen: list[Seen] = []
         self.connections = 0

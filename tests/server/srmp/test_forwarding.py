@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import lior
 from lior.testing.serving import Serving, loopback_address
 from tests.server.srmp import desk
 from tests.server.srmp.desk import PORT, Built, post, services, url
@@ -16,7 +19,7 @@ from tests.server.srmp.desk import PORT, Built, post, services, url
 def test_a_stream_over_a_machine_between_comes_as_it_was_sent(tmp_path: Path) -> None:
     """A to C, by way of B: octet for octet, and C's receipts reach A directly."""
     addresses = {name: loopback_address() for name in "ABC"}
-    settings = {
+    settings: dict[str, dict[str, Any]] = {
         "A": {f'srmp_outbound."http://{addresses["C"]}:{PORT}/*"': f"http://{addresses['B']}:{PORT}"},
         "B": {"srmp.store_and_forward": True}, "C": {},
     }  # fmt: skip
@@ -40,7 +43,11 @@ def test_a_stream_over_a_machine_between_comes_as_it_was_sent(tmp_path: Path) ->
             assert message.soap is not None
             assert f"<to>{url(addresses['C'], 'stream')}</to>" in message.soap.envelope
         for qm in (a, b, c):
-            desk.eventually(lambda qm=qm: not sum(i.messages for i in qm.queues() if i.kind == "outgoing"))
+            desk.eventually(partial(is_drained, qm))
+
+
+def is_drained(qm: lior.QueueManager) -> bool:
+    return not sum(info.messages for info in qm.queues() if info.kind == "outgoing")
 
 
 @pytest.mark.spec("SR-106", "SR-145")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import socket
 import time
@@ -144,10 +145,8 @@ def test_connections_beyond_the_limit_are_closed(server: Serving, qm: lior.Queue
         for _ in range(40):
             held.append(socket.create_connection((server.address, PORT), timeout=5))
         with socket.create_connection((server.address, PORT), timeout=5) as late:
-            try:
+            with contextlib.suppress(ConnectionResetError):
                 assert late.recv(1) == b""
-            except ConnectionResetError:
-                pass
     finally:
         for connection in held:
             connection.close()
@@ -156,7 +155,7 @@ def test_connections_beyond_the_limit_are_closed(server: Serving, qm: lior.Queue
 
 def test_a_long_body_that_asks_first_is_let_in(server: Serving, qm: lior.QueueManager) -> None:
     kind, data = Built(url(server, "plain"), body=bytes(2 << 20)).entity()
-    head = desk.request(server.address, kind, data)[: -len(data)].replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
+    head = desk.request(server.address, kind, data)[: -len(data) - 2] + b"Expect: 100-continue\r\n\r\n"
     with socket.create_connection((server.address, PORT), timeout=10) as connection:
         connection.sendall(head)
         assert desk.read_answer(connection).startswith(b"HTTP/1.1 100 ")
@@ -184,7 +183,7 @@ def test_receipts_go_only_where_they_may(tmp_path: Path) -> None:
 @pytest.mark.spec("SR-133")
 def test_a_server_that_was_killed_goes_on_with_new_identifiers(tmp_path: Path) -> None:
     with desk.serving(tmp_path / "data") as server, Stub() as stub:
-        seen = set()
+        seen: set[str | None] = set()
         for _ in range(3):
             with desk.connect(server) as qm:
                 for _ in range(5):
@@ -192,5 +191,4 @@ def test_a_server_that_was_killed_goes_on_with_new_identifiers(tmp_path: Path) -
             stub.wait(len(seen) + 5)
             seen |= {s.text(".//rp:id") for s in stub.seen}
             server.restart(kill=True)
-            desk.eventually(lambda: len(stub.seen) >= len(seen))
         assert len({s.text(".//rp:id") for s in stub.seen}) == 15

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import ssl
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from uuid import UUID
@@ -182,12 +184,12 @@ def test_services_are_what_the_message_asks_for(
 
 
 def receipt(server: Serving, stream_id: str, last: int, *, decision: str = "", original: str = "") -> Built:
-    guid, number = stream_id.removeprefix("uid:").split("\\")
     entries = f"<streamReceipt><streamId>{stream_id}</streamId><lastOrdinal>{last}</lastOrdinal></streamReceipt>"
     kind = 255
     if decision:
         kind = 16384 if decision == "positive" else 49153
-        entries += (f"<commitmentReceipt><decidedAt>{desk.stamp(time.time())}</decidedAt><decision>{decision}</decision>"
+        now = desk.stamp(time.time())
+        entries += (f"<commitmentReceipt><decidedAt>{now}</decidedAt><decision>{decision}</decision>"
                     f"<id>{original}</id></commitmentReceipt>")  # fmt: skip
     return Built(f"http://{server.address}:{PORT}/MSMQ/PRIVATE$/order_queue$", body=None, label="QM Ordering Ack",
                  entries=entries, message_class=kind)  # fmt: skip
@@ -296,7 +298,7 @@ def test_each_queue_of_a_host_has_a_stream_of_its_own(server: Serving, qm: lior.
             for number in range(6):
                 transaction.send(f"DIRECT={url(stub.address, f'q{number % 2}')}", b"%d" % number, dead_letter=False)
         seen = stub.wait(6)
-    streams = {s.line: set() for s in seen}
+    streams: dict[str, set[str | None]] = {s.line: set() for s in seen}
     for s in seen:
         streams[s.line].add(s.text(".//s:Stream/s:streamId"))
     assert [len(found) for found in streams.values()] == [1, 1]
@@ -313,7 +315,7 @@ def test_what_has_no_receipt_is_sent_again_more_and_more_seldom(tmp_path: Path) 
         assert {s.text(".//s:sentAt") for s in seen} == {seen[0].text(".//s:sentAt")}
         assert len({s.text(".//rp:id") for s in seen}) == 2
         at = [s.at for s in seen[::2]]
-        gaps = [b - a for a, b in zip(at, at[1:], strict=False)]
+        gaps = [b - a for a, b in itertools.pairwise(at)]
         assert all(0.25 < gap < 0.85 for gap in gaps[:3]), gaps
         assert all(0.85 < gap < 2.5 for gap in gaps[3:6]), gaps
         stream_id = seen[0].text(".//s:Stream/s:streamId") or ""
@@ -513,6 +515,10 @@ class Authority:
         return file
 
 
+def certificate_refused(qm: lior.QueueManager, address: str) -> bool:
+    return any(address in str(queue) and "CERTIFICATE" in str(queue).upper() for queue in qm.outgoing())
+
+
 @pytest.mark.spec("SR-005", "SR-006", "SR-210")
 def test_https_goes_to_servers_whose_certificate_is_good_and_to_no_others(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
@@ -548,7 +554,6 @@ def test_https_goes_to_servers_whose_certificate_is_good_and_to_no_others(tmp_pa
                             with socket.create_connection((address, 8443)) as plain:
                                 old.wrap_socket(plain)
                     else:
-                        desk.eventually(lambda address=address: any(
-                            address in str(q) and "CERTIFICATE" in str(q).upper() for q in qm.outgoing()))
+                        desk.eventually(partial(certificate_refused, qm, address))
                         assert there.queue(r".\private$\q").messages == 0
                         assert next(i.messages for i in qm.queues() if i.kind == "outgoing" and address in i.name) == 1

@@ -71,6 +71,10 @@ class Multicast:
         await asyncio.gather(*(departure.stop() for departure in self._departures.values()))
         self.wire.close()
 
+    @property
+    def sources(self) -> int:
+        return len(self._receivers)
+
     def next_port(self) -> int:
         """A source's own: each session has another."""
         self._port = (self._port + 1) & 0x3FFF

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -47,6 +48,7 @@ class Srmp:
         self.client = HttpClient(settings)
         self.listener = Listener(self)
         self.senders: dict[int, Sender] = {}  # by queue id
+        self.statuses: Counter[int] = Counter()  # of answers
         self._sent: dict[int, int] = {}  # the highest number sent of each stream, in this run
         self._stopping = False
         self._switching: asyncio.Task[None] | None = None

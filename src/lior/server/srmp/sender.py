@@ -51,6 +51,10 @@ class Sender:
     def streams(self) -> set[int]:
         return set() if self.queue.stream is None else set(self.queue.stream.counts)
 
+    @property
+    def unreceipted(self) -> int:
+        return len(self._unreceipted)
+
     # Work
 
     def wake(self) -> None:
@@ -100,6 +104,7 @@ class Sender:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             await self._failed(ConnectionStatus.SEND_FAILURE, str(error) or type(error).__name__)
         self.last_status = status
+        self._hub.statuses[status] += 1
         if status == DELIVERED:
             self._delivered(position)
         elif status == REJECTED:
