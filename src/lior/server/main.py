@@ -17,6 +17,7 @@ from uuid import UUID
 
 from lior.server import logs
 from lior.server.admin.service import AdminService
+from lior.server.bulk.supervisor import BulkProcess
 from lior.server.config import Settings
 from lior.server.fill import FillWatch
 from lior.server.journal import EventLog
@@ -133,7 +134,11 @@ class Server:
         parts.push_async_callback(admin.stop, given.stop_timeout)
         self._watch(parts, admin, transfer, rpc)
         await admin.start()
-        return self._addresses(admin, transfer, srmp, rpc)
+        bulk = BulkProcess(self._settings, self._directory)
+        parts.push_async_callback(bulk.stop)
+        await bulk.start()
+        found = self._addresses(admin, transfer, srmp, rpc)
+        return found | {"bulk": bulk.address} if bulk.address else found
 
     def _addresses(
         self, admin: AdminService, transfer: Transfer, srmp: Srmp, rpc: RpcService
