@@ -10,7 +10,15 @@ from uuid import UUID
 import pyarrow as pa
 
 from lior.errors import InvalidParameter, LiorError
-from lior.message import INFINITE, NULL_CORRELATION_ID, NULL_GUID, Message, MessageSecurity, MessageTransaction, ObjectId
+from lior.message import (
+    INFINITE,
+    NULL_CORRELATION_ID,
+    NULL_GUID,
+    Message,
+    MessageSecurity,
+    MessageTransaction,
+    ObjectId,
+)
 from lior.names import parse_format_name
 from lior.server.bulk.rows import StoredRow
 from lior.store.record import decode

@@ -24,6 +24,7 @@ log = logging.getLogger("lior.bulk")
 
 FIRST_DELAY: Final = 0.5  # seconds until it is started again; doubled each time it does not even begin to serve
 LONGEST_DELAY: Final = 60.0
+ADDRESS_FILE: Final = "bulk.json"
 
 
 class BulkProcess:
@@ -85,11 +86,20 @@ class BulkProcess:
         with suppress(ValueError, ConnectionError):
             said = json.loads(await process.stdout.readline() or b"{}")
         if "port" in said:
+            self._write_address(said["port"])
             log.info("bulk transfer", extra={"fields": {"where": self.address, "pid": process.pid}})
         code = await process.wait()
         log.warning("the bulk process ended; it will be started again", extra={"fields": {
             "code": code, "why": said.get("failed", ""), "where": self.address}})  # fmt: skip
         return "port" in said
+
+    def _write_address(self, port: int) -> None:
+        """For clients on this computer, who name the data directory."""
+        scheme = "grpc+tls" if self._settings.certificate else "grpc+tcp"
+        file = self._directory / ADDRESS_FILE
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps({"location": f"{scheme}://{url_host(self._host)}:{port}"}) + "\n")
+        new.rename(file)
 
     async def stop(self) -> None:
         if self._task is None:
