@@ -26,6 +26,10 @@ class Broker(Protocol):
     def subscribe(self, subscription: str, queues: Sequence[str], takeover: bool, claim_timeout: float) -> Position: ...
     def depth(self, queues: Sequence[str]) -> int: ...
     def claim(self, subscription: str, epoch: str, start: int, max_rows: int, max_bytes: int) -> int: ...
+    def epoch_of(self, epoch: str, start: int) -> str:
+        """What the offset of a batch that begins behind `start` says as its epoch."""
+        ...
+
     def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]: ...
     def fetch(
         self, subscription: str, epoch: str, low: int, high: int, columns: Sequence[str]
@@ -58,6 +62,9 @@ class FlightBroker:
     def claim(self, subscription: str, epoch: str, start: int, max_rows: int, max_bytes: int) -> int:
         return int(self.bulk.call("claim", name=subscription, epoch=epoch, start=start, max_rows=max_rows,
                                   max_bytes=max_bytes))  # fmt: skip
+
+    def epoch_of(self, epoch: str, start: int) -> str:
+        return epoch
 
     def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]:
         return [int(each) for each in

@@ -93,7 +93,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end == at.ordinal:
             return start
         self._waiting_since = None
-        return ClaimOffset(self._name, self._epoch, end).to_json()
+        return ClaimOffset(self._name, self.broker.epoch_of(self._epoch, at.ordinal), end).to_json()
 
     def _first(self, at: ClaimOffset) -> ClaimOffset:
         """A checkpoint without a batch yet. Whoever claimed without ever releasing did not get to write it down, and

@@ -16,11 +16,12 @@ import pyarrow.flight as flight
 
 from lior.errors import InsufficientResources, InvalidParameter, LiorError
 from lior.server.bulk import columns, daemon
-from lior.server.bulk.rows import HIGHEST, Rows, StoredRow
+from lior.server.bulk.rows import HIGHEST, Rows
 from lior.server.bulk.settings import BulkSection
 from lior.store import stages
 from lior.wire import bulk
 from lior.wire.admin_json import error_to_json
+from lior.wire.bulk_rows import StoredRow
 
 log = logging.getLogger("lior.bulk")
 

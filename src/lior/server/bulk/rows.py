@@ -8,31 +8,19 @@ import sqlite3
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from lior.errors import ClaimFenced, MessageNotFound, NoSubscription, QueueNotFound, StoreUnusable
 from lior.queues.claim_log import CLAIMS, SUBSCRIPTION, Claim, Definition, Row
 from lior.store import recovery
 from lior.store.errors import READ_ERRORS
+from lior.wire.bulk_rows import StoredRow
 
 _CLAIMED: Final = ("SELECT m.l, m.n, m.e, m.t, m.a, m.v, m.hdr, m.body FROM json_each(?) AS j CROSS JOIN m "
                    "ON m.q=? AND m.l=j.value")  # fmt: skip
 _SCAN: Final = "SELECT l, n, e, t, a, v, hdr, body FROM m WHERE q=? AND l>? AND l<=? ORDER BY l LIMIT ?"
 HIGHEST: Final = (1 << 63) - 1
 PEEKED: Final = 512  # rows looked at in one step of a peek
-
-
-class StoredRow(NamedTuple):
-    ordinal: int | None
-    queue: str
-    lookup_id: int
-    size: int
-    expires: int
-    arrival_time: float
-    abort_count: int
-    move_count: int
-    header: bytes
-    body: bytes
 
 
 class Rows:

@@ -111,7 +111,7 @@ def start(spark: SparkSession, config: Ingest) -> Any:
 
 def source_options(config: Ingest) -> dict[str, str]:
     found = {"address": config.address, "queues": ",".join(config.queues), "subscription": config.subscription,
-             "maxMessagesPerTrigger": str(config.max_messages), "minPartitions": str(config.min_partitions)}  # fmt: skip
+             "maxMessagesPerTrigger": str(config.max_messages), "minPartitions": str(config.min_partitions)}
     for name, value in (("credentialsFile", config.credentials_file), ("caFile", config.ca_file),
                         ("columns", ",".join(config.columns)),
                         ("startingPosition", "takeover" if config.takeover else "")):  # fmt: skip
