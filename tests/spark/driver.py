@@ -21,6 +21,7 @@ def main() -> None:
         if file:
             from pyspark import SparkContext
 
+            assert SparkContext._gateway is not None
             with open(file, "w", encoding="ascii") as stream:
                 stream.write(f"{SparkContext._gateway.proc.pid} {os.getpid()}")
         print(json.dumps(ingest.run(spark, Ingest(**given)).to_json()), flush=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.functions import lit
 
 import lior
 from lior.spark.jobs import deliver, ingest, report
@@ -135,8 +136,8 @@ def test_a_lake_goes_back_into_a_queue_and_comes_out_the_same(
 def test_a_stream_into_a_queue_says_destination_and_properties_by_row(
     spark: Any, server: Serving, queue: str, tmp_path: Path
 ) -> None:
-    rows = spark.range(100).selectExpr(
-        "cast(id as string) as body", f"'{queue}' as destination", "cast(id % 8 as tinyint) as priority", "id as app_tag")
+    rows = spark.range(100).selectExpr("cast(id as string) as body", "cast(id % 8 as tinyint) as priority",
+                                       "id as app_tag").withColumn("destination", lit(queue))  # fmt: skip
     rows.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
     query = stream.writeStream.format("msmq").options(address=str(server.data), writerId=f"w {queue}").option(

@@ -150,8 +150,8 @@ def _settings(job: str, file: str | None) -> dict[str, Any]:
         content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadConfiguration(str(error), where=file, remedy="give a TOML file") from error
-    found = dict(content.get(job, {}))
-    return {name: content[name] for name in ("master", "spark") if name in content} | found
+    found: dict[str, Any] = {name: content[name] for name in ("master", "spark") if name in content}
+    return found | content.get(job, {})
 
 
 def _module(name: str, package: str = "lior.spark.jobs") -> Any:

@@ -110,8 +110,8 @@ def test_a_peek_shows_the_queue_without_what_is_claimed_and_journals_show_what_w
 
 
 def test_a_batch_is_published_once_however_often_it_is_asked_for(server: Serving, bulk: Bulk) -> None:
-    rows = [{"body": f"{number}".encode(), "label": f"n{number}"} for number in range(500)]
-    batch = pa.RecordBatch.from_pylist(rows, BODY)
+    bodies = [f"{number}".encode() for number in range(500)]
+    batch = pa.RecordBatch.from_pylist([{"body": body, "label": "n"} for body in bodies], BODY)
     stages = [bulk.stage([batch], BODY, destination=r"private$\copies", priority=5)["stage"] for _ in range(2)]
     with server.connect() as qm:
         assert qm.queue(r".\private$\copies").messages == 0
@@ -119,7 +119,7 @@ def test_a_batch_is_published_once_however_often_it_is_asked_for(server: Serving
     assert bulk.publish("writer", 1, stages) == 0
     assert not list((server.data / "staging").iterdir())
     found = bulk.read(r"private$\copies", ["body", "priority", "delivery_mode"])
-    assert sorted(found["body"].to_pylist()) == sorted(2 * [row["body"] for row in rows])
+    assert sorted(found["body"].to_pylist()) == sorted(2 * bodies)
     assert set(found["priority"].to_pylist()) == {5} and set(found["delivery_mode"].to_pylist()) == {1}
 
 
