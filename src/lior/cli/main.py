@@ -15,6 +15,7 @@ from lior.cli import (
     explain,
     messages,
     operation,
+    pipeline,
     queue,
     receiving,
     security_files,
@@ -95,7 +96,7 @@ for command in (
     operation.stats, top.top, trace.trace, operation.set_, storage.doctor, storage.backup, storage.restore,
     operation.compact,
     security_files.certificate, security_files.key, user.user, trigger.trigger, component.component,
-    subscription.subscription, explain.name, explain.error,
+    subscription.subscription, pipeline.pipeline, explain.name, explain.error,
     explain.completion,
 ):  # fmt: skip
     cli.add_command(command)

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from lior.server import logs
 from lior.server.admin.service import AdminService
+from lior.server.bulk.supervisor import BulkProcess
 from lior.server.config import Settings
 from lior.server.fill import FillWatch
 from lior.server.journal import EventLog
@@ -135,7 +136,11 @@ class Server:
         admin.connections = lambda: transfer.figures() + srmp.figures()
         self._watch(parts, admin, transfer, RpcFigures(rpc), SoapFigures(srmp, groups))
         await admin.start()
-        return self._addresses(admin, transfer, srmp, rpc)
+        bulk = BulkProcess(self._settings, self._directory)
+        parts.push_async_callback(bulk.stop)
+        await bulk.start()
+        found = self._addresses(admin, transfer, srmp, rpc)
+        return found | {"bulk": bulk.address} if bulk.address else found
 
     def _addresses(
         self, admin: AdminService, transfer: Transfer, srmp: Srmp, rpc: RpcService
