@@ -32,6 +32,7 @@ from lior.queues.descriptor import (
 from lior.queues.events import Event, MessageAwaitsTransfer, QueueManagerStarted, QueueManagerStopped
 from lior.queues.incoming_streams import IncomingStreams
 from lior.queues.machine import Machine
+from lior.queues.many import Told
 from lior.queues.message_history import MessageHistory
 from lior.queues.moving import Moving
 from lior.queues.opening import Opening
@@ -40,7 +41,7 @@ from lior.queues.outgoing_streams import OutgoingStreams
 from lior.queues.ports import Ids, Store, TransactionOutcomes
 from lior.queues.publishing import Publishing
 from lior.queues.queue import Queue
-from lior.queues.read_batches import ReadBatches, Told
+from lior.queues.read_batches import ReadBatches
 from lior.queues.reading import Reading
 from lior.queues.removal import Removal
 from lior.queues.routing import Routing
@@ -313,6 +314,12 @@ class QueueManager:
     def receive_end(self, read: TwoPhaseRead, reply: Reply, *, delete: bool) -> None:
         self._require_ready()
         self.reading.end(read, reply, delete=delete)
+
+    def send_all(
+        self, descriptor: OpenQueueDescriptor, messages: Sequence[Message], callers: Sequence[Any], told: Told
+    ) -> bool:
+        """As `send` for each; `told` of the callers and the positions of their messages. False: nothing was done."""
+        return self.state is QueueManagerState.READY and self.batches.send(descriptor, messages, callers, told)
 
     def receive_first(self, descriptor: OpenQueueDescriptor, most: int) -> list[TwoPhaseRead]:
         """As `receive` in two phases for each of the first messages, as far as that can be said at once."""

@@ -7,15 +7,15 @@ calls agree with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from lior.errors import LiorError
 from lior.message import MessageClass
-from lior.queues.change import Change
 from lior.queues.descriptor import RECEIVE_ACCESS, OpenQueueDescriptor, TwoPhaseRead
+from lior.queues.many import MOST, Many, Told
 from lior.queues.outgoing import OutgoingQueue
-from lior.queues.ports import DeleteMessages
+from lior.queues.ports import DeleteMessage, DeleteMessages, Operation
 from lior.queues.position import Position, State
 from lior.queues.queue import Queue
 
@@ -24,62 +24,39 @@ if TYPE_CHECKING:
     from lior.queues.reading import Reading
     from lior.queues.removal import Removal
 
-MOST: Final = 64  # reads of one change: what waits for its commit is counted in changes
 _LOCKED: Final = State.LOCKED
 _RECEIVED: Final = MessageClass.ACK_RECEIVE
 
-Told = Callable[[Sequence[Any], LiorError | None], None]  # the callers of reads, and why they did not end
 
+class Ends(Many):
+    """Two-phase reads that end with their messages taken."""
 
-class Ends(Change):
-    """Two-phase reads of one queue that end with their messages taken. If the commit fails, the change falls apart into
-    changes of one read each."""
-
-    __slots__ = ("_batches", "_callers", "_told", "_untold", "queue", "reads")
+    __slots__ = ("_batches", "queue")
 
     def __init__(
         self, batches: ReadBatches, queue: Queue, reads: Sequence[TwoPhaseRead], callers: Sequence[Any], told: Told
     ) -> None:
-        super().__init__()
+        super().__init__(reads, callers, told)
         self.queue = queue
-        self.reads = reads
         self._batches = batches
-        self._callers = callers
-        self._told = told
-        self._untold = True
-        stored = [read.position.lookup_id for read in reads if read.position.stored]
-        if stored:
-            self.operations.append(DeleteMessages(queue.queue_id, stored))
         for read in reads:
             read.position.owner = self
 
-    @property
-    def has_steps(self) -> bool:
-        return True
+    def done(self) -> None:
+        self._batches.ended(self.queue, [read.position for read in self.items])
 
-    def finish(self) -> None:
-        self._batches.ended(self.queue, [read.position for read in self.reads])
-        self._untold = False
-        self._told(self._callers, None)
+    def undone(self) -> None:
+        self._batches.not_ended(self.items)
 
-    def lost(self, error: LiorError) -> None:
-        if self._untold:
-            self._untold = False
-            self._told(self._callers, error)
+    def operation(self, at: int) -> Operation | None:
+        position = self.items[at].position
+        return DeleteMessage(self.queue.queue_id, position.lookup_id) if position.stored else None
 
-    def fail(self, error: LiorError) -> None:
-        self._batches.not_ended(self.reads)
-        self.lost(error)
+    def shared(self) -> list[Operation]:
+        return []
 
-    @property
-    def count(self) -> int:
-        return len(self.reads)
-
-    def parts(self) -> list[Change]:
-        if len(self.reads) < 2:
-            return [self]
-        return [Ends(self._batches, self.queue, (read,), (caller,), self._told)
-                for read, caller in zip(self.reads, self._callers, strict=True)]
+    def part(self, at: int) -> Ends:
+        return Ends(self._batches, self.queue, self.items[at : at + 1], self._callers[at : at + 1], self._told)
 
 
 class ReadBatches:
@@ -141,11 +118,11 @@ class ReadBatches:
                 return False
         for read in reads:
             del two_phase[read.handle]
-        core, change = self._core, Ends(self, queue, reads, callers, told)
-        core.submit(change)
-        if core.pending and core.pending[-1] is change:
-            for _ in range(len(reads) - 1):
-                core.joined_pending()
+        change = Ends(self, queue, reads, callers, told)
+        stored = [read.position.lookup_id for read in reads if read.position.stored]
+        if stored:
+            change.operations.append(DeleteMessages(queue.queue_id, stored))
+        self._core.submit(change)
         return True
 
     # What became of it

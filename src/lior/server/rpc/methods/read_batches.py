@@ -130,7 +130,7 @@ def _ends(service: QueueService) -> Batch:
 _OK: Final = OK.to_bytes(4, "little")
 
 
-def _told(calls: Sequence[Any], error: LiorError | None) -> None:
+def _told(calls: Sequence[Any], reads: Sequence[Any], error: LiorError | None) -> None:
     """Their messages are gone, on disk; or they are not. Nothing may be raised into the queue manager's own steps."""
     stub = _OK if error is None else error.code.to_bytes(4, "little")
     for call in calls:
