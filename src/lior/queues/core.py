@@ -101,6 +101,9 @@ class Core:
             change.fail(self.broken)
         elif change.operations or change.ordered:
             self.pending.append(change)
+            count = change.count
+            if count > 1:
+                self._count_more(count - 1)
             self.joined_pending(change.lazy)
         else:
             change.finish()
@@ -114,6 +117,11 @@ class Core:
         elif count == 1:
             self.wake_later()
         if not count % MANY:
+            self.on_many()
+
+    def _count_more(self, count: int) -> None:
+        before, self.pending_count = self.pending_count, self.pending_count + count
+        if before // MANY != self.pending_count // MANY:
             self.on_many()
 
     def take_pending(self) -> list[Change]:

@@ -153,6 +153,10 @@ class RpcConnection(asyncio.Protocol):
         if stub is not None:
             self._put(association.response(call, stub))
 
+    def answer_stub(self, call: Call, stub: bytes) -> None:
+        """The same, encoded already."""
+        self._put(call.association.response(call, stub))
+
     def fault(self, call: Call, status: int) -> None:
         self._put(call.association.fault_response(call, status))
 

@@ -5,7 +5,7 @@ fields, or an awaitable of them, or PENDING when it will use `call.answer` or `c
 It raises RpcFault, or a LiorError whose code the document has travel as a fault (MP-022).
 
 Calls of one operation that stand one after another in what the network brought go to its batch handler together, if
-it has one: many messages make one change then.
+it has one: many messages make one change then. What is unusual about a call is left to the handler.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from lior.wire.ndr import NDR
 log = logging.getLogger("lior.rpc")
 
 Handler = Callable[[Call, Any], Any | Awaitable[Any]]
-BatchHandler = Callable[[Sequence[Call]], None]  # each call has its decoded `request`; ends them with answer or fault
+# Each call has its decoded `request`. Ends some of them from that place on, or will, with answer or fault; tells where
+# the first is that it leaves to the handler.
+BatchHandler = Callable[[Sequence[Call], int], int]
 MAX_BATCH: Final = 1024
 
 
@@ -184,12 +186,18 @@ class Dispatcher:
 
     def _run_batch(self, operation: Operation | None, calls: list[Call]) -> None:
         assert operation is not None and operation.batch is not None
-        try:
-            operation.batch(calls)
-        except Exception as error:
-            for call in calls:
-                if not call.is_over:
-                    self.failed(operation, call, error)
+        at = 0
+        while at < len(calls):
+            try:
+                at = operation.batch(calls, at)
+            except Exception as error:
+                for call in calls[at:]:
+                    if not call.is_over:
+                        self.failed(operation, call, error)
+                return
+            if at < len(calls):
+                self._run(operation, calls[at])
+                at += 1
 
     def failed(self, operation: Operation, call: Call, error: BaseException) -> None:
         if isinstance(error, RpcFault):

@@ -82,9 +82,15 @@ class StartResponses(Quick):
             section = found[0]
             size, data = section.section_size, section.p_section_buffer
             if section.section_buffer_type == FULL_PACKET and size == len(data):
-                head = _STARTED.pack(arrived, sequence, 1, _REFERENTS[0], 1, 0, size, size, _REFERENTS[1], size)
-                return b"".join((head, data, _PADDED[size & 3]))
+                return started_stub(arrived, sequence, data)
         return self._general(values, request, syntax)
+
+
+def started_stub(arrived: int, sequence: int, packet: bytes) -> bytes:
+    """The response of R_StartReceive with a whole packet."""
+    size = len(packet)
+    head = _STARTED.pack(arrived, sequence, 1, _REFERENTS[0], 1, FULL_PACKET, size, size, _REFERENTS[1], size)
+    return b"".join((head, packet, _PADDED[size & 3]))
 
 
 def usual_reads(remote_read: Interface) -> Interface:
@@ -117,10 +123,15 @@ _PROPERTIES_SIZE: Final = 56
 _ROOM: Final = MAX_MESSAGE_SIZE - 4096  # beyond it the general way says whether it is too much
 _PADDING: Final = (b"", bytes(3), bytes(2), bytes(1))
 _templates: dict[tuple[Any, ...], tuple[bytes, bytes]] = {}  # headers, and what the queue adds
+_last: tuple[tuple[Any, ...], tuple[bytes, bytes]] = (), (b"", b"")  # most messages have that of the one before
 
 
-def whole_packet(message: Message, queue_manager: UUID, subqueue: str) -> bytes:
-    """The Message Packet Structure of a message ([MS-MQRR] 2.2.5), with TimeToReachQueue as the second of expiry."""
+def whole_packet(
+    message: Message, queue_manager: UUID, subqueue: str, counts: tuple[int, int, float] | None = None
+) -> bytes:
+    """The Message Packet Structure of a message ([MS-MQRR] 2.2.5), with TimeToReachQueue as the second of expiry.
+    `counts` are those of a message that does not have its position's: aborts, moves, and when it was last moved."""
+    global _last
     body, extension, label = message.body, message.extension, message.label
     if (
         message.transaction is not None or message.security is not None or message.soap is not None
@@ -133,12 +144,15 @@ def whole_packet(message: Message, queue_manager: UUID, subqueue: str) -> bytes:
         message.destination_queue, message.source_queue_manager, message.identifier.lineage, message.message_class,
         message.priority, message.delivery_guarantee, message.acknowledgements_requested,
         message.positive_journaling_requested, message.negative_journaling_requested, message.application_tag,
-        message.body_type, message.hop_count, message.connector_type, message.abort_count, message.move_count,
-        message.last_move_time, subqueue, queue_manager,
+        message.body_type, message.hop_count, message.connector_type, subqueue, queue_manager,
+        counts or (message.abort_count, message.move_count, message.last_move_time),
     )  # fmt: skip
-    found = _templates.get(key)
-    if found is None:
-        found = _template(key, message, queue_manager, subqueue)
+    if key == _last[0]:  # less than a hash of it
+        found = _last[1]
+    else:
+        known = _templates.get(key)
+        found = known if known is not None else _template(key, message, queue_manager, subqueue)
+        _last = key, found
     head = bytearray(found[0])
     text = label.encode("utf-16-le", "surrogatepass") + b"\0\0" if label else b""
     size = len(head) + len(text) + len(extension) + len(body)
@@ -160,6 +174,7 @@ def _template(key: tuple[Any, ...], message: Message, queue_manager: UUID, subqu
     """From the general way, of the same message with nothing in it."""
     empty = message.copy()
     empty.body, empty.label, empty.extension = b"", "", b""
+    empty.abort_count, empty.move_count, empty.last_move_time = key[-1]
     if len(_templates) >= TEMPLATES:
         _templates.clear()
     found = _templates[key] = user_message_packet(empty, queue_manager), added_headers(empty, subqueue)

@@ -246,7 +246,7 @@ def _open_for_move(service: QueueService, call: Call, request: Any) -> Values:
     return (opened.move_context, handle)
 
 
-def _find(call: Call, handle: bytes) -> Opened:
+def find(call: Call, handle: bytes) -> Opened:
     opened: Opened = call.group.handles.find(handle, QUEUE_CONTEXT, call.caller)
     return opened
 
@@ -256,7 +256,7 @@ def _close_failed(request: Any, code: int) -> Values:
 
 
 def _close(service: QueueService, call: Call, request: Any) -> Values:
-    opened = _find(call, request.pph_context)
+    opened = find(call, request.pph_context)
     call.group.handles.close(request.pph_context)
     close_opened(service, opened)
     return (NULL_HANDLE, OK)
@@ -270,20 +270,20 @@ def _cursor_failed(request: Any, code: int) -> Values:
 
 
 def _create_cursor(service: QueueService, call: Call, request: Any) -> Values:
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     opened.cursors.require_room()
     opened.descriptor.live_queue()
     return (opened.cursors.add(service.manager.open_cursor(opened.descriptor)), OK)
 
 
 def _close_cursor(service: QueueService, call: Call, request: Any) -> Values:
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     service.manager.close_cursor(opened.cursors.take(request.h_cursor))
     return (OK,)
 
 
 def _purge(service: QueueService, call: Call, request: Any) -> Any:
-    descriptor = _find(call, request.ph_context).descriptor
+    descriptor = find(call, request.ph_context).descriptor
     if descriptor.access not in RECEIVE_ACCESS:
         raise error_from_code(STATUS_ACCESS_DENIED, "the queue was opened to peek", where=descriptor.text)
     service.manager.purge(descriptor.live_queue(), descriptor.caller, Done(call, request, (OK,), code_only))
@@ -308,7 +308,7 @@ def _check(request: Any) -> None:
 
 
 def _start(service: QueueService, call: Call, request: Any, transaction: Transaction | None) -> Any:
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     if request.dw_request_id in opened.pending:
         raise InvalidParameter(f"request {request.dw_request_id} is under way", where="dwRequestId",
                                remedy="use a number of its own for each request")
@@ -352,7 +352,7 @@ def _start_transactional(service: QueueService, call: Call, request: Any) -> Any
     uow = uow_of(request.p_transaction_id) if request.p_transaction_id is not None else None
     if uow is None or uow.int == 0:
         return _start(service, call, request, None)
-    descriptor = _find(call, request.ph_context).descriptor
+    descriptor = find(call, request.ph_context).descriptor
     action = request.ul_action
     if not descriptor.live_queue().transactional or (action in LOOKUPS and LOOKUPS[action][0]) or action in (
             PEEK_CURRENT, PEEK_NEXT):  # fmt: skip
@@ -363,7 +363,7 @@ def _start_transactional(service: QueueService, call: Call, request: Any) -> Any
 
 def _taken_out(call: Call, request: Any) -> Pending:
     """The message that was handed out under this number."""
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     if not opened.pending:
         raise InvalidHandle("nothing was handed out from this queue", where="phContext")
     pending = opened.pending.get(request.dw_request_id)
@@ -398,7 +398,7 @@ def _end_transactional(service: QueueService, call: Call, request: Any) -> Any:
 
 def _cancel(service: QueueService, call: Call, request: Any) -> Values:
     """R_CancelReceive: the call that waits is answered with MQ_ERROR_OPERATION_CANCELLED."""
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     pending = opened.pending.get(request.dw_request_id)
     if pending is None or pending.position is not None:
         raise InvalidParameter(f"no read waits under {request.dw_request_id}", where="dwRequestId")
@@ -410,7 +410,7 @@ def _cancel(service: QueueService, call: Call, request: Any) -> Values:
 
 
 def _move(service: QueueService, call: Call, request: Any) -> Any:
-    source = _find(call, request.ph_context_from).descriptor
+    source = find(call, request.ph_context_from).descriptor
     target = service.move_targets.get(request.ull_context_to)
     if target is None or target.owner != Owner.of(call) or target.descriptor.closed:
         raise InvalidHandle("no queue was opened to move to under this number", where="ullContextTo",
@@ -440,7 +440,7 @@ def _enlist(service: QueueService, call: Call, request: Any) -> Values:
 
 def _set_class(service: QueueService, call: Call, request: Any) -> Any:
     """R_SetUserAcknowledgementClass: the message that the transaction received is refused."""
-    descriptor = _find(call, request.ph_context).descriptor
+    descriptor = find(call, request.ph_context).descriptor
     if request.us_class not in (0, REJECTED):
         raise InvalidParameter(f"class 0x{request.us_class:04X}", where="usClass", remedy="use 0 or 0xC004")
     queue = descriptor.live_queue()

@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from lior.errors import LiorError
-from lior.message import MAX_LABEL_LENGTH, Message
+from lior.message import MAX_LABEL_LENGTH, Message, ObjectId
 from lior.names import LocalNames
 from lior.security import ANONYMOUS_CALLER
 from lior.server.rpc.methods.sent_buffer import INFINITE_TIME, MAX_ALLOCATION, label_of, to_message
@@ -246,6 +246,18 @@ _IDENTIFIED: Final = struct.Struct("<I16sII")  # referent, OBJECTID, result
 _PLAIN: Final = struct.Struct("<II")
 
 
+_lineage, _lineage_bytes = UUID(int=0), bytes(16)  # of the identifier before: nearly all have the same
+
+
+def identified(identifier: ObjectId, result: int) -> bytes:
+    """The response that tells the identifier."""
+    global _lineage, _lineage_bytes
+    lineage = identifier[0]
+    if lineage is not _lineage:
+        _lineage, _lineage_bytes = lineage, lineage.bytes_le
+    return _IDENTIFIED.pack(FIRST_REFERENT, _lineage_bytes, identifier[1], result)
+
+
 class SendResponses:
     """In the place of the method's response codec."""
 
@@ -254,8 +266,6 @@ class SendResponses:
         self.fields = codec.fields
         self.decode = codec.decode
         self._encode = codec.encode
-        self._lineage = UUID(int=0)
-        self._lineage_bytes = bytes(16)
 
     def encode(self, values: Any, request: Any = None, syntax: Syntax = NDR) -> bytes:
         identifier, result = values
@@ -263,7 +273,4 @@ class SendResponses:
             return self._encode(values, None, syntax)
         if identifier is None:
             return _PLAIN.pack(0, result)
-        lineage = identifier[0]
-        if lineage is not self._lineage:
-            self._lineage, self._lineage_bytes = lineage, lineage.bytes_le
-        return _IDENTIFIED.pack(FIRST_REFERENT, self._lineage_bytes, identifier[1], result)
+        return identified(identifier, result)

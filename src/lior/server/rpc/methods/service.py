@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
@@ -289,8 +289,11 @@ class HandedOut:
         return len(self._ends)
 
     def add(self, entry: Returnable) -> None:
+        self.add_all((entry,))
+
+    def add_all(self, entries: Iterable[Returnable]) -> None:
         timeout = self._service.settings.end_timeout
-        self._ends[entry] = self._service.core.clock.monotonic() + timeout
+        self._ends.update(dict.fromkeys(entries, self._service.core.clock.monotonic() + timeout))
         if self._timer is None:
             self._timer = self._later(timeout, self._look)
 
