@@ -234,7 +234,8 @@ class Client:
         method = interface.methods[opnum]
         assert set(fields) == set(method.request.fields), f"{method.name} has not {fields}"
         Client._last += 1
-        call: Any = Call(self.association, self._context(interface), self._security, Client._last, opnum, b"")
+        association: Any = self.association
+        call: Any = Call(association, self._context(interface), self._security, Client._last, opnum, b"")
         registered = self.server.usual.get(interface.name, interface)
         stub = method.request.encode([fields[name] for name in method.request.fields])
         call.request = registered.methods[opnum].request.decode(stub)
@@ -264,8 +265,8 @@ class Client:
             answers.append(answered)
         batch, at = self.server.batches[interface.name, opnum], 0
         while at < len(calls):
-            at = batch(calls, at)
-            if at < len(calls):
+            before, at = at, batch(calls, at)
+            if at == before:
                 self._run(calls[at])
                 at += 1
         return answers
