@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lior.errors import LiorError, MessageStorageFailed
-from lior.message import INFINITE, Message
+from lior.message import INFINITE, Message, MessageTransaction
 from lior.queues.change import Change
 from lior.queues.descriptor import QueueAccessType, TwoPhaseRead
 from lior.queues.many import MOST
@@ -68,6 +68,7 @@ def test_messages_sent_together_are_as_if_sent_one_by_one(fields: dict[str, Any]
     answers = []
     for engine in (many, single):
         engine.create()
+        engine.manager.core.properties.default_time_to_reach_queue = 77
     told = send_together(many, *BODIES, **fields)
     sender = single.sender()
     for message in recoverable(*BODIES, **fields):
@@ -84,6 +85,7 @@ def test_messages_sent_together_are_as_if_sent_one_by_one(fields: dict[str, Any]
         found = engine.manager.find_queue(QUEUE)
         first = found.position(next(iter(found.available)), engine.store).read()
         assert first.destination_queue == sender.text and first.identifier == answers[0].result()
+        assert first.time_to_reach_queue == fields.get("time_to_reach_queue", 77)
         assert (first.sent_time, first.source_queue_manager) == (engine.clock.wall(), IDENTIFIER)
     assert many.bodies(many.restart().manager.find_queue(QUEUE)) == BODIES
 
@@ -169,6 +171,22 @@ def test_a_reader_who_waits_has_the_message_before_its_sender_is_told() -> None:
     assert engine.bodies(engine.manager.find_queue(QUEUE)) == [b"2"]
 
 
+def test_callers_are_told_once_and_when_their_messages_can_be_read() -> None:
+    engine = ManualEngine()
+    queue = engine.create()
+    seen: list[Any] = []
+    engine.manager.send_all(engine.sender(), recoverable(b"1"), "a", lambda *_: seen.append(engine.bodies(queue)))
+    (change,) = engine.manager.take_pending()
+    engine.apply([change])
+    change.lost(FULL)
+    reads = engine.manager.receive_first(engine.open(), 1)
+    engine.manager.receive_end_all(reads, "b", lambda *_: seen.append(queue.message_count))
+    (change,) = engine.manager.take_pending()
+    engine.apply([change])
+    change.lost(FULL)
+    assert seen == [[b"1"], 0]
+
+
 def test_a_step_that_raises_after_the_commit_tells_those_who_were_not_told() -> None:
     engine = ManualEngine()
     engine.create()
@@ -247,8 +265,9 @@ def test_what_is_unusual_is_not_read_with_others(why: str) -> None:
     assert picture(engine) == before
 
 
-@pytest.mark.parametrize("why", ["acknowledged", "journal", "dead letter", "ended", "purged", "deleted", "other queue",
-                                 "too many"])  # fmt: skip
+@pytest.mark.parametrize("why", [
+    "acknowledged", "journal", "dead letter", "transactional", "ended", "purged", "deleted", "other queue", "too many",
+])  # fmt: skip
 def test_reads_from_whose_end_more_follows_end_one_by_one(why: str) -> None:
     engine = ManualEngine()
     queue = engine.create(journaling=why == "journal")
@@ -261,6 +280,8 @@ def test_reads_from_whose_end_more_follows_end_one_by_one(why: str) -> None:
     _, reads = held(engine, 100)
     if why == "dead letter":
         reads[1].position.message.failure_reason = 0x8001
+    elif why == "transactional":
+        reads[1].position.message.transaction = MessageTransaction(sequence_identifier=1, sequence_number=1)
     elif why == "ended":
         engine.do(engine.manager.receive_end, reads[1], delete=False)
     elif why == "purged":

@@ -89,8 +89,8 @@ def test_an_unusual_send_between_others_keeps_its_place_and_its_answer(server: S
         handle = client.opened(QUEUE, access=2).ph_queue
         templates(client, handle)
         before = len(bodies(server))
-        requests = [request_of(handle, b"1"), request_of(handle, b"2"), request_of(handle, b"x", **between),
-                    request_of(handle, b"3")]  # fmt: skip
+        requests = [request_of(handle, b"1"), request_of(handle, b"2"), request_of(handle, b"3"),
+                    *[request_of(handle, b"x", **between) for _ in range(4)], request_of(handle, b"4")]  # fmt: skip
         if together:
             answers = client.together(QMCOMM2, 1, requests)
         else:
@@ -158,15 +158,22 @@ def test_a_read_that_is_wrong_takes_nothing_and_those_around_it_are_served(serve
     fill(server, b"1", b"2", b"3")
     client = server.client()
     reader = Reader(client)
-    requests = [*starts(reader, 1), *starts(reader, 1), *starts(reader, 3, ul_action=9), *starts(reader, 4)]
+    requests = [*starts(reader, 1), *starts(reader, 3, ul_action=9), *starts(reader, 4, 4, 5)]
     answers = client.together(REMOTE_READ, 7, requests)
-    assert results(answers) == [0, INVALID, INVALID, 0]
-    assert body_of_sections(answers[3].values) == b"2" and bodies(server) == [b"3"]
-    requests = [*ends(reader, 1), *ends(reader, 1), *ends(reader, 9), *ends(reader, 4, ack=1)]
+    assert results(answers) == [0, INVALID, 0, INVALID, 0]
+    assert [body_of_sections(answers[n].values) for n in (0, 2, 4)] == [b"1", b"2", b"3"]
+    requests = [*ends(reader, 1), *ends(reader, 1), *ends(reader, 9), *ends(reader, 4, 5, ack=1)]
     ended = client.together(REMOTE_READ, 9, requests)
     server.engine.commit()
     assert results(ended)[0] == results(ended)[3] == 0 and all(results(ended)[1:3])
     assert bodies(server) == [b"2", b"3"]
+
+
+def test_who_wants_less_of_a_body_gets_less(server: Server) -> None:
+    fill(server, b"12345678", b"12", b"123456789")
+    client = server.client()
+    answers = client.together(REMOTE_READ, 7, starts(Reader(client), 1, 2, 3, dw_max_body_size=4))
+    assert [len(answered.values.pp_packet_sections) for answered in answers] == [2, 1, 2]
 
 
 def test_a_message_that_fits_into_no_packet_stays_and_the_others_are_read(server: Server) -> None:
