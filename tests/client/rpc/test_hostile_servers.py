@@ -19,7 +19,7 @@ from lior.errors import LiorError
 from lior.message import Message, ObjectId
 from lior.wire.interfaces.remote_read import REMOTE_READ, SectionBuffer
 from lior.wire.message_packet import to_packet
-from lior.wire.message_sections import decode_sections, decode_trailer
+from lior.wire.message_sections import SectionsDecoder, decode_sections, decode_trailer
 
 HERE = UUID("11111111-2222-3333-4444-555555555555")
 PACKET = to_packet(Message(b"body", label="label", identifier=ObjectId(HERE, 3), destination_queue="DIRECT=OS:a\\b"))
@@ -29,7 +29,8 @@ ANSWER = REMOTE_READ.methods[7].response.encode(
 
 @given(st.binary(max_size=400))
 def test_arbitrary_answers_are_values_or_typed_errors(data: bytes) -> None:
-    for parse in (sent_identifier, parse_code, _frame, decode_trailer, lambda stub: started(7, HERE, stub),
+    for parse in (sent_identifier, parse_code, _frame, decode_trailer,
+                  lambda stub: started(7, SectionsDecoder(HERE), stub), SectionsDecoder(HERE).decode,
                   lambda packet: decode_sections(packet, queue_manager=HERE)):  # fmt: skip
         with suppress(LiorError):
             parse(data)
@@ -40,7 +41,7 @@ def test_an_answer_with_a_changed_byte_is_a_value_or_a_typed_error(at: int, valu
     changed = bytearray(ANSWER)
     changed[at] = value
     with suppress(LiorError):
-        assert isinstance(started(7, HERE, bytes(changed)), Message)
+        assert isinstance(started(7, SectionsDecoder(HERE), bytes(changed)), Message)
 
 
 @pytest.mark.parametrize("said", [

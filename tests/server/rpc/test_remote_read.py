@@ -34,6 +34,12 @@ PEEK, PEEK_NEXT = 0x80000000, 0x80000001
 SUBQUEUE = QUEUE + ";sub"
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["alone", "batch"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule holds for calls that go to the batch handlers, too."""
+    monkeypatch.setattr(Client, "in_batches", request.param)
+
+
 @pytest.fixture
 def server() -> Server:
     server = Server()

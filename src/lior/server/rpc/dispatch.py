@@ -25,8 +25,8 @@ from lior.wire.ndr import NDR
 log = logging.getLogger("lior.rpc")
 
 Handler = Callable[[Call, Any], Any | Awaitable[Any]]
-# Each call has its decoded `request`. Ends some of them from that place on, or will, with answer or fault; tells where
-# the first is that it leaves to the handler.
+# Each call has its decoded `request`. Ends some of them from that place on, or will, with answer or fault; tells how
+# far it came. If it came nowhere, the first of them goes to the handler.
 BatchHandler = Callable[[Sequence[Call], int], int]
 MAX_BATCH: Final = 1024
 
@@ -188,6 +188,7 @@ class Dispatcher:
         assert operation is not None and operation.batch is not None
         at = 0
         while at < len(calls):
+            before = at
             try:
                 at = operation.batch(calls, at)
             except Exception as error:
@@ -195,7 +196,7 @@ class Dispatcher:
                     if not call.is_over:
                         self.failed(operation, call, error)
                 return
-            if at < len(calls):
+            if at == before:
                 self._run(operation, calls[at])
                 at += 1
 

@@ -1,7 +1,7 @@
 """RemoteRead for many messages at a time: the usual R_StartReceive and R_EndReceive that came together.
 
 Usual is a receive of the first message, without a cursor, and the word that it has arrived. What a batch handler does
-for a run of them is what `remote_read` would do for each; it stops at the first that is not usual, and that goes there.
+for a run of them is what `remote_read` would do for each; it stops at the first that is not usual.
 """
 
 from __future__ import annotations

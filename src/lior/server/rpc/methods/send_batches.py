@@ -1,7 +1,7 @@
 """rpc_ACSendMessageEx for many messages at a time: the usual ones that came together, to one queue.
 
 What the batch handler does for a run of them is what `send_handler` would do for each; it stops at the first that is
-not usual, and that goes there.
+not usual.
 """
 
 from __future__ import annotations
