@@ -206,6 +206,16 @@ class OutgoingQueue(Queue):
         if self.stream is not None:
             self.stream.forget_all(positions)
 
+    def must_outlast(self, position: Position) -> bool:
+        """The first message of a stream over HTTP, with others behind it: no receiver takes those without it, so it is
+        sent though its time is over, and expires there ([MC-MQSRM] 3.1.7.2.1; docs/spec-notes.md, SR-185)."""
+        transaction = position.message.transaction
+        if transaction is None or transaction.sequence_number != 1 or not self.is_http:
+            return False
+        counts = {} if self.stream is None else self.stream.counts
+        behind = counts.get(transaction.sequence_identifier, 0) > 1
+        return behind or self.available.after(position.lookup_id) is not None
+
     @property
     def is_http(self) -> bool:
         return isinstance(self.destination, DirectName) and self.destination.is_http

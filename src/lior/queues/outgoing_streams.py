@@ -128,7 +128,7 @@ class OutgoingStreams:
                 core.emit(StorageFailed(str(error)))
                 lookup_id = queue.available.after(lookup_id)
                 continue
-            if position.expires and position.expires <= core.clock.wall():
+            if position.expires and position.expires <= core.clock.wall() and not queue.must_outlast(position):
                 self._removal.submit(position, self._removal.expiry_reason(position))
                 lookup_id = queue.available.first()
                 continue

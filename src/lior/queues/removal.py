@@ -145,7 +145,8 @@ class Removal:
             return
         position.step(Step.RELEASE)
         queue.unlocked(position)
-        if position.expires and position.expires <= self._core.clock.wall():
+        late = position.expires and position.expires <= self._core.clock.wall()
+        if late and not (isinstance(queue, OutgoingQueue) and queue.must_outlast(position)):
             queue.publish(position)
             self.submit(position, self.expiry_reason(position))
             return
@@ -307,6 +308,8 @@ class Removal:
                 self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
         elif isinstance(queue, AwaitingQueue):
             self.unanswered(change, position)
+        elif isinstance(queue, OutgoingQueue) and queue.must_outlast(position):
+            self._look_again(position)
         else:
             self.stage(change, position, self.expiry_reason(position))
 

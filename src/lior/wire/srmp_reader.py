@@ -61,7 +61,7 @@ def read_envelope(document: bytes, limits: Limits = DEFAULT_LIMITS) -> Envelope:
     _read_receipts(header, found)
     found.signature = header.maybe(SIGNATURE, "Signature")
     found.header_text = document[header.start : header.end].decode("utf-8")
-    found.body_text = document[body.inside : body.inside_end].decode("utf-8")
+    found.body_text = body.inside(document).decode("utf-8")
     return found
 
 

@@ -82,7 +82,9 @@ def _services(services: Services) -> str:
 
 
 def _stream(stream: Stream, spelling: Spelling) -> str:
-    previous = _element("previous", str(stream.previous)) if stream.previous else ""
+    # Zero behind number 1 says that whatever came before may be missing; left out it would mean the number before.
+    given = stream.previous or (0 if stream.current > 1 and stream.previous == 0 else None)
+    previous = "" if given is None else _element("previous", str(given))
     start = ""
     if stream.current == 1:
         start = f"<start>{_element('sendReceiptsTo', stream.send_receipts_to)}</start>"

@@ -5,12 +5,14 @@ envelope as they came.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 from xml.parsers import expat
 
 from lior.errors import Malformed
 
 XML_SPACE: Final = " \t\r\n"
+LONGEST_KEPT: Final = 100
 UTF8: Final = ("utf-8", "us-ascii", "ascii")
 
 
@@ -37,10 +39,13 @@ class Element:
     attributes: dict[tuple[str, str], str]
     start: int  # the octet of its "<"
     end: int = 0  # the octet behind its last ">"
-    inside: int = 0  # the octet behind its start tag; 0 for an element without content
-    inside_end: int = 0
+    inside_end: int = 0  # the octet of its end tag; 0 for an element without one
     text: str = ""
     children: list["Element"] = field(default_factory=list)
+
+    def inside(self, document: bytes) -> bytes:
+        """What stands between its tags."""
+        return document[_end_of_tag(document, self.start) : self.inside_end] if self.inside_end else b""
 
     @property
     def trimmed(self) -> str:
@@ -137,7 +142,8 @@ class _Reader:
             raise malformed(f"more than {self._limits.attributes} attributes in one element")
         at = self._parser.CurrentByteIndex
         namespace, local = _split(name)
-        element = Element(namespace, local, {_split(key): value for key, value in attributes.items()}, at)
+        found = {_split(key): value for key, value in attributes.items()} if attributes else {}
+        element = Element(namespace, local, found, at)
         if self._open:
             self._open[-1].children.append(element)
         else:
@@ -158,13 +164,19 @@ class _Reader:
             element.end = at  # <name/>: there is no end tag
         else:
             element.end = document.index(b">", at) + 1
-            element.inside = _end_of_tag(document, element.start)
             element.inside_end = at
 
 
 def _split(name: str) -> tuple[str, str]:
+    return _split_short(name) if len(name) <= LONGEST_KEPT else _split_any(name)
+
+
+def _split_any(name: str) -> tuple[str, str]:
     namespace, _, local = name.rpartition(" ")
     return namespace, local
+
+
+_split_short = lru_cache(256)(_split_any)  # every envelope has the same names
 
 
 def _end_of_tag(document: bytes, at: int) -> int:

@@ -144,9 +144,9 @@ def test_connections_beyond_the_limit_are_closed(server: Serving, qm: lior.Queue
     try:
         for _ in range(40):
             held.append(socket.create_connection((server.address, PORT), timeout=5))
-        with socket.create_connection((server.address, PORT), timeout=5) as late:
-            with contextlib.suppress(ConnectionResetError):
-                assert late.recv(1) == b""
+        with socket.create_connection((server.address, PORT), timeout=5) as late, \
+                contextlib.suppress(ConnectionResetError):  # fmt: skip
+            assert late.recv(1) == b""
     finally:
         for connection in held:
             connection.close()

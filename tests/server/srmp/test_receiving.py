@@ -15,6 +15,7 @@ from lior.message import AuthenticationLevel, MessageClass, ObjectId
 from lior.protocols.security.xml_signing import write_signature
 from lior.server.transfer_security.administration import SecurityAdministration
 from lior.testing.serving import Serving
+from lior.wire.sddl import parse_sddl
 from tests.server.srmp import desk
 from tests.server.srmp.desk import ADMIN, OTHER_QM, PLAIN, PORT, STREAM, Built, Stub, post, services, stream, url
 from tests.wire import srmp_examples as examples
@@ -692,3 +693,46 @@ def test_signed_messages(server: Serving, qm: lior.QueueManager) -> None:
     levels = [m.security.authentication_level if m.security else 0 for m in taken(qm, path) + taken(qm)]
     assert levels == [AuthenticationLevel.XML_SIG] * 3 + [AuthenticationLevel.NONE]
     qm.delete_queue(path)
+
+
+@pytest.mark.spec("SR-173", "SR-010")
+def test_who_may_not_write_here_is_answered_and_dropped(server: Serving, qm: lior.QueueManager) -> None:
+    path = r".\private$\closed"
+    qm.create_queue(path)
+    assert post(server, Built(url(server, "closed"))) == 200
+    assert len(taken(qm, path)) == 1
+    descriptor = qm.get_security(path)
+    assert descriptor.owner is not None
+    qm.set_security(path, parse_sddl(f"D:(A;;0x2003F;;;{descriptor.owner})"))
+    with Stub() as sender:
+        asked = services(delivery=url(sender.address, "r"))
+        assert post(server, Built(url(server, "closed"), entries=asked)) == 200
+        assert post(server, Built(url(server, "plain"), entries=asked)) == 200
+        sender.wait(1)
+        assert len(taken(qm, path)) == 1
+        assert len(sender.seen) == 1
+    qm.delete_queue(path)
+
+
+@pytest.mark.spec("SR-137", "SR-136", "SR-054")
+def test_a_response_queue_is_a_format_name_that_can_be_opened(server: Serving, qm: lior.QueueManager) -> None:
+    for via in (url(server, "admin"), rf"MSMQ:DIRECT=TCP:{server.address}\private$\admin"):
+        assert post(server, Built(url(server, "plain"), via=via)) == 200
+        with qm.open_queue(PLAIN) as queue:
+            message = queue.receive(timeout=5)
+        assert message.response_queue.startswith("DIRECT=")
+        qm.send(message.response_queue, b"answer")
+        with qm.open_queue(ADMIN) as queue:
+            assert queue.receive(timeout=20).body == b"answer"
+
+
+@pytest.mark.spec("SR-201")
+def test_what_did_not_come_by_srmp_gets_no_srmp_receipt(server: Serving, qm: lior.QueueManager) -> None:
+    with Stub() as other:
+        qm.send(PLAIN, b"local", acknowledge=15, admin_queue=f"DIRECT={url(other.address, 'a')}")
+        with qm.open_queue(PLAIN) as queue:
+            queue.receive(timeout=5)
+        qm.send(f"DIRECT={url(other.address, 'q')}", b"x")
+        for seen in other.wait(1):
+            assert not seen.has(".//s:deliveryReceipt")
+            assert not seen.has(".//s:commitmentReceipt")

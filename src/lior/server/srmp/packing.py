@@ -18,6 +18,7 @@ from lior.wire.srmp_elements import StreamId
 from lior.wire.srmp_message import Receipts, to_envelope
 from lior.wire.srmp_reader import read_envelope
 from lior.wire.srmp_writer import EXAMPLES, TEXT, write_envelope
+from lior.wire.strict_xml import parse
 
 if TYPE_CHECKING:
     from lior.server.srmp.hub import Srmp
@@ -55,6 +56,8 @@ def _message(hub: Srmp, queue: OutgoingQueue, position: Position) -> Post:
         hub.note_sent(transaction.sequence_identifier, transaction.sequence_number)
     receipts = Receipts(_admin_url(hub, message), _admin_url(hub, message), _receipts_url(hub, to))
     envelope = to_envelope(message, to, receipts, previous=previous, text_form=hub.settings.text_form)
+    if envelope.header_text:
+        parse(f"<x>{envelope.header_text}</x>".encode())  # Malformed for what would break the envelope (SR-043)
     if envelope.stream is not None:
         own = hub.manager.core.properties.identifier
         envelope.stream.stream_id = StreamId(own, envelope.stream.stream_id.number)
