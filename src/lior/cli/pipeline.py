@@ -18,8 +18,10 @@ from lior.errors import BadConfiguration
 
 JOBS: Final = {  # each is a module of lior.spark.jobs, and has a class for its settings
     "ingest": "Ingest", "deliver": "Deliver", "replay": "Deliver", "samples": "Samples", "report": "Report",
+    "deadletters": "Deadletters", "trace": "Trace", "capture": "Capture", "migrate": "Migrate",
 }  # fmt: skip
 WITHOUT_SPARK: Final = ("samples",)
+WITHOUT_SERVER: Final = ("migrate",)  # may do without
 
 
 @click.group(short_help="Move messages between queues and a lake, with Spark.")
@@ -103,6 +105,52 @@ def replay(**options: Any) -> None:
 
 
 @pipeline.command()
+@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Default: both dead-letter queues.")
+@click.option("--where", metavar="CONDITION", help="SQL over the columns of the letters.")
+@click.option("--output", metavar="PATH", help="Also write the letters there, in Parquet.")
+@with_server
+@common
+def deadletters(**options: Any) -> None:
+    """Count dead letters by reason, destination, sender and age. `lior dead-letter replay` sends them again."""
+    _run("deadletters", options)
+
+
+@pipeline.command()
+@click.option("--lake", metavar="PATH", help="What ingest wrote of the queues, and of the administration queue.")
+@click.option("--sent", metavar="PATH", help="A lake of the senders' journals.")
+@click.option("--acknowledgements", metavar="PATH", help="A lake of administration queues, if it is another one.")
+@click.option("--patience", type=float, help="Seconds after which what is missing counts as lost or stuck.")
+@click.option("--output", metavar="PATH", help="Also write a row for each message there, in Parquet.")
+@common
+def trace(**options: Any) -> None:
+    """Join what was sent, arrived, was acknowledged and received: latencies, and what is lost or stuck."""
+    _run("trace", options)
+
+
+@pipeline.command()
+@click.option("--files", metavar="FILES", help="pcap and pcapng files: a path, a directory or a pattern.")
+@click.option("--lake", metavar="PATH", help="captures/ is written there.")
+@click.option("--kind", metavar="KIND", help="capture, or packets for files of packets as they were on the wire.")
+@click.option("--port", type=int, help="TCP port of the binary protocol; default 1801.")
+@common
+def capture(**options: Any) -> None:
+    """Read messages and session packets out of captures of a network."""
+    _run("capture", options)
+
+
+@pipeline.command()
+@click.option("--lake", metavar="PATH", help="Traffic, for rates, sizes and what messages use.")
+@click.option("--target", metavar="SYSTEM", help="kafka, rabbitmq, servicebus or lior.")
+@click.option("--left", metavar="PATH", help="Compare this lake, by content,")
+@click.option("--right", metavar="PATH", help="with this one.")
+@with_server
+@common
+def migrate(**options: Any) -> None:
+    """List queues with what they use, what that is elsewhere, and the gaps; compare two systems side by side."""
+    _run("migrate", options)
+
+
+@pipeline.command()
 @click.option("--lake", metavar="PATH", help="What ingest wrote.")
 @click.option("--output", metavar="FILE", help="Default: report.html in the lake.")
 @common
@@ -127,7 +175,7 @@ def _run(job: str, options: dict[str, Any]) -> None:
     settings = given.pop("spark", {})
     given |= {name: value for name, value in options.items() if value not in (None, ())}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    if "address" in options and not given.get("address"):
+    if "address" in options and not given.get("address") and job not in WITHOUT_SERVER:
         given["address"] = _running()
     if job in ("deliver", "replay"):
         given.setdefault("run_id", f"{job}-{uuid4()}")
@@ -179,6 +227,10 @@ def _show(out: Output, result: Any) -> None:
     if out.as_json:
         out.record({"job": result.job, **result.to_json()})
         return
+    for name, value in result.details.items():
+        for line in value if isinstance(value, list) else [value]:
+            shown = ", ".join(f"{key}={each}" for key, each in line.items()) if isinstance(line, dict) else line
+            click.echo(f"{name}: {shown}")
     where = f" -> {result.output}" if result.output else ""
     out.done(f"{result.job}: {result.rows:,} messages in {result.seconds:.1f} s{where}", job=result.job,
              **result.to_json())  # fmt: skip

@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 from lior.client.bulk_names import WRITABLE
 from lior.errors import BadConfiguration
 from lior.spark.jobs.result import Result, log_run
+from lior.spark.packet_sql import object_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,14 +67,8 @@ def replayed(df: DataFrame) -> DataFrame:
     one: 16 bytes of GUID in Windows order and 4 of number, as in any acknowledgement."""
     if "message_id" not in df.columns:
         return df
-    guid = f.regexp_extract("message_id", r"\{(.*)\}", 1)
-    digits = f.regexp_replace(guid, "-", "")
-    pieces = [f.substring(digits, at, 2) for at in (7, 5, 3, 1, 11, 9, 15, 13)]
-    number = f.lpad(f.hex(f.regexp_extract("message_id", r"\\(\d+)$", 1).cast("long")), 8, "0")
-    little = [f.substring(number, at, 2) for at in (7, 5, 3, 1)]
-    old = f.unhex(f.concat(*pieces, f.substring(digits, 17, 16), *little))
     known = f.col("correlation_id") if "correlation_id" in df.columns else f.lit(None).cast("binary")
-    return df.withColumn("correlation_id", f.coalesce(known, old))
+    return df.withColumn("correlation_id", f.coalesce(known, object_id("message_id")))
 
 
 def run(spark: SparkSession, config: Deliver) -> Result:
