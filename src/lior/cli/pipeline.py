@@ -55,7 +55,7 @@ def with_server(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@pipeline.command()
+@pipeline.command(short_help="Copy messages from queues into a lake.")
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Queue to read; again for more.")
 @click.option("--lake", metavar="PATH", help="Where messages/, quarantine/ and runs/ are written.")
 @click.option("--subscription", metavar="NAME", help="What the queue manager knows this reader by; default lake.")
@@ -90,21 +90,21 @@ def _deliver_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_server(common(function))
 
 
-@pipeline.command()
+@pipeline.command(short_help="Send the rows of a table or a query.")
 @_deliver_options
 def deliver(**options: Any) -> None:
     """Send the rows of a table or a query as messages; columns named like properties are these."""
     _run("deliver", options)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Send archived messages again.")
 @_deliver_options
 def replay(**options: Any) -> None:
     """Send archived messages again, chosen by --where. They get new identifiers; the old one is the correlation id."""
     _run("replay", options | {"replay": True})
 
 
-@pipeline.command()
+@pipeline.command(short_help="Count dead letters by reason and destination.")
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Default: both dead-letter queues.")
 @click.option("--where", metavar="CONDITION", help="SQL over the columns of the letters.")
 @click.option("--output", metavar="PATH", help="Also write the letters there, in Parquet.")
@@ -115,7 +115,7 @@ def deadletters(**options: Any) -> None:
     _run("deadletters", options)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Latencies, lost and stuck messages of a lake.")
 @click.option("--lake", metavar="PATH", help="What ingest wrote of the queues, and of the administration queue.")
 @click.option("--sent", metavar="PATH", help="A lake of the senders' journals.")
 @click.option("--acknowledgements", metavar="PATH", help="A lake of administration queues, if it is another one.")
@@ -127,7 +127,7 @@ def trace(**options: Any) -> None:
     _run("trace", options)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Read messages out of captures of a network.")
 @click.option("--files", metavar="FILES", help="pcap and pcapng files: a path, a directory or a pattern.")
 @click.option("--lake", metavar="PATH", help="captures/ is written there.")
 @click.option("--kind", metavar="KIND", help="capture, or packets for files of packets as they were on the wire.")
@@ -138,7 +138,7 @@ def capture(**options: Any) -> None:
     _run("capture", options)
 
 
-@pipeline.command()
+@pipeline.command(short_help="What queues use, and what that is elsewhere.")
 @click.option("--lake", metavar="PATH", help="Traffic, for rates, sizes and what messages use.")
 @click.option("--target", metavar="SYSTEM", help="kafka, rabbitmq, servicebus or lior.")
 @click.option("--left", metavar="PATH", help="Compare this lake, by content,")
@@ -150,7 +150,7 @@ def migrate(**options: Any) -> None:
     _run("migrate", options)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Write a page about the traffic of a lake.")
 @click.option("--lake", metavar="PATH", help="What ingest wrote.")
 @click.option("--output", metavar="FILE", help="Default: report.html in the lake.")
 @common
@@ -159,7 +159,7 @@ def report(**options: Any) -> None:
     _run("report", options)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Send synthetic traffic.")
 @click.option("--messages", type=int, help="How many; default 10,000.")
 @click.option("--seed", type=int, help="The same seed gives the same messages.")
 @with_server
