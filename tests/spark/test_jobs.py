@@ -57,8 +57,8 @@ def test_a_trace_joins_arrivals_with_acknowledgements(
     lake = str(tmp_path / "lake")
     name = queue.rpartition("\\")[2]
     journal = f"{queue};JOURNAL"
-    spark.read.format("msmq").options(address=str(server.data), queues=f"{queue},{journal},{admin}").load().write.parquet(
-        f"{lake}/messages")  # fmt: skip
+    read = spark.read.format("msmq").options(address=str(server.data), queues=f"{queue},{journal},{admin}")
+    read.load().write.parquet(f"{lake}/messages")
     found = trace.run(spark, Trace(lake, patience=-3600.0, output=str(tmp_path / name)))
     assert found.rows == 20
     assert found.details["stuck"] == 12 and found.details["lost"] == 0
