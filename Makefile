@@ -61,7 +61,8 @@ debian:
 	@bash tools/debian-packages.sh "printf '#include <stdio.h>\n#include <dlfcn.h>\n' | gcc -E -:gcc,libc6-dev" \
 		"curl --version:curl" "command -v wine && command -v wineboot:wine" "command -v widl && command -v winegcc:wine64-tools" \
 		"test -e /usr/include/wine/wine/windows/wtypes.idl:libwine-dev" "command -v ntlm_auth:winbind" \
-		"java -version:default-jre-headless"
+		"java -version:default-jre-headless" "tshark --version:tshark" "command -v ip && command -v nft:iproute2,nftables" \
+		"command -v krb5kdc && command -v kinit:krb5-kdc,krb5-user"
 
 # --- Use ---
 
