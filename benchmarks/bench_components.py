@@ -8,8 +8,8 @@ commits) after the call. "1" and "100" are calls in a message; peers have one ca
 measured in this process and through a `lior serve` of its own. The contestants take turns in random order within each
 round; a ratio is the median of the rounds' ratios.
 
-Celery and Dramatiq run under LIOR_PEERS_PYTHON (this Python, if it is not set); a peer that cannot be imported there is
-left out, and the bench says so.
+Celery and Dramatiq are installed for it into an environment of their own, .build/peers, or are those of the Python that
+LIOR_PEERS_PYTHON names; a peer that is not to be had is left out, and the bench says so.
 """
 
 import argparse
@@ -33,6 +33,8 @@ from lior.components import ANONYMOUS, Application, Long, Player, Recorder, inte
 from lior.testing.serving import Serving
 
 PEERS = Path(__file__).resolve().parent / "component_peers.py"
+ENVIRONMENT = PEERS.parent.parent / ".build" / "peers"
+VERSIONS = ("celery==5.7.0", "dramatiq[rabbitmq]==2.2.1")
 CLASS = "{5d1c3a70-9b24-4e6f-8a51-c0de0a11ce01}"
 QUEUE = r".\private$\Orders"
 PLAYERS = 1
@@ -80,6 +82,19 @@ def theirs(peer: str, python: str, port: int, calls: int) -> Rates:
     return rates
 
 
+def peers_python() -> str:
+    """The Python of the peers, which are not among the requirements of the project."""
+    given = os.environ.get("LIOR_PEERS_PYTHON")
+    if given:
+        return given
+    python = ENVIRONMENT / "bin" / "python"
+    if not python.exists():
+        print("installing " + " ".join(VERSIONS), file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *VERSIONS], check=False)
+    return str(python)
+
+
 def peers(python: str) -> tuple[dict[str, str], dict[str, str]]:
     """Versions of those that can be measured, and why the others cannot."""
     there, missing = {}, {}
@@ -93,7 +108,7 @@ def peers(python: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def run(calls: int, rounds: int) -> dict[str, Any]:
-    python = os.environ.get("LIOR_PEERS_PYTHON", sys.executable)
+    python = peers_python()
     there, missing = peers(python)
     no_broker = rabbitmq.available() if there else ""
     if no_broker:
