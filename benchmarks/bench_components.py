@@ -91,7 +91,8 @@ def peers_python() -> str:
     if not python.exists():
         print("installing " + " ".join(VERSIONS), file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *VERSIONS], check=False)
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *VERSIONS]
+        subprocess.run(install, check=False)
     return str(python)
 
 
