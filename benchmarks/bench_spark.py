@@ -1,5 +1,5 @@
-"""The pipeline's speed, as ratios within one run: what Spark makes of a queue, beside what it makes of the same rows that
-need no queue, and beside a bare read over Flight.
+"""The pipeline's speed, as ratios within one run: what Spark makes of a queue, beside what it makes of the same rows
+that need no queue, and beside a bare read over Flight.
 
     python benchmarks/bench_spark.py [MESSAGES]
 
@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from lior.client.bulk import arrow_schema, connect
 from lior.spark.session import session
 from lior.testing.serving import Serving

@@ -14,8 +14,9 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-import lior
 from two_queue_managers import Host, show, wait_for
+
+import lior
 
 QUEUES = ("orders", "payments")  # the second is transactional
 MESSAGES = 1000  # to each

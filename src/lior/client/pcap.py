@@ -190,7 +190,7 @@ class Direction:
     def _joined(self) -> bytes:
         """What follows without a gap; what came before is a retransmission and is cut off."""
         assert self._next is not None
-        found = []
+        found: list[bytes] = []
         while True:
             ready = [each for each in self._waiting if _after(each, self._next) <= 0]
             if not ready:
