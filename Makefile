@@ -67,9 +67,10 @@ debian:
 # --- Use ---
 
 .PHONY: run
-run: $(RUNTIME) ## Install into .venv and run the demos: kills in between, every message received exactly once
+run: $(SPARK) ## Install into .venv and run the demos: kills in between, each message once; then Spark
 	@$(BIN)/python examples/first_steps.py
 	@$(BIN)/python examples/two_queue_managers.py
+	@$(BIN)/python examples/pipeline.py
 
 # --- Checks ---
 

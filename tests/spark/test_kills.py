@@ -6,6 +6,9 @@ import random
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +109,66 @@ def kill_one(server: Serving, whole: bool) -> None:
         server.start()
     else:
         os.kill(bulk_pid(server), 9)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(900)
+def test_the_same_job_runs_on_a_cluster_whose_executor_is_killed(tmp_path: Path) -> None:
+    """A master and two workers of our own; one executor dies while it reads."""
+    with Serving(tmp_path / "data", settings={"bulk.port": 15802}) as server, cluster(tmp_path) as master:
+        wait_for_bulk(server)
+        queue = r"private$\clustered"
+        with server.connect() as qm:
+            qm.create_queue(f".\\{queue}", journal=True)
+        send(server, queue, range(3000))
+        killer = threading.Timer(25, kill_an_executor)
+        killer.start()
+        done = run(given(server, queue, tmp_path, master=master, max_messages=300))
+        killer.cancel()
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert tags(tmp_path / "lake", "parquet") == list(range(3000))
+        assert messages(server, queue) == (0, 3000)
+
+
+def kill_an_executor() -> None:
+    """One of those whose command line says so; they belong to the cluster of this test's address."""
+    for entry in Path("/proc").iterdir():
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"CoarseGrainedExecutorBackend" in command and b"127.0.0.1:17077" in (entry / "environ").read_bytes():
+            os.kill(int(entry.name), 9)
+            return
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[str]:
+    import pyspark
+
+    home = str(Path(pyspark.__file__).parent)
+    environment = os.environ | {"SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+                                "LIOR_TEST_CLUSTER": "127.0.0.1:17077"}  # fmt: skip
+    program, url = f"{home}/bin/spark-class", "spark://127.0.0.1:17077"
+    log = folder / "master.log"
+    processes = []
+    with log.open("w") as output:
+        try:
+            processes.append(subprocess.Popen(
+                [program, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "17077",
+                 "--webui-port", "18180"], env=environment, stdout=output, stderr=output))  # fmt: skip
+            for number in (1, 2):
+                processes.append(subprocess.Popen(
+                    [program, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1",
+                     "--memory", "1500m", "--webui-port", f"1819{number}", "--work-dir", str(folder / f"w{number}"),
+                     url], env=environment, stdout=output, stderr=output))  # fmt: skip
+            end = time.monotonic() + 120
+            while log.read_text().count("Registering worker") < 2:
+                assert time.monotonic() < end, log.read_text()[-2000:]
+                os.sched_yield()
+            yield url
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait()

@@ -199,8 +199,8 @@ def _settings(job: str, file: str | None) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise BadConfiguration(str(error), where=file, remedy="give a TOML file") from error
     found: dict[str, Any] = {name: content[name] for name in ("master", "spark") if name in content}
-    own: dict[str, Any] = content.get(job, {})
-    return found | own
+    found |= content.get(job, {})
+    return found
 
 
 def _module(name: str, package: str = "lior.spark.jobs") -> Any:

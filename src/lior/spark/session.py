@@ -38,7 +38,7 @@ def session(master: str = "local[*]", name: str = "lior", settings: dict[str, st
     else:
         require_java()
         builder = builder.master(master).appName(name)
-        if master.startswith("local"):
+        if "127.0.0.1" in master or master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             for key, value in _LOCAL.items():
                 builder = builder.config(key, value)
