@@ -235,7 +235,7 @@ def test_a_hardened_queue_is_sent_to_by_anyone_and_read_by_its_owner(engine: Man
 
 @pytest.mark.spec("DM-086")
 def test_the_literal_default_of_a_workgroup_gives_everyone_everything() -> None:
-    engine = ManualEngine(literal_default_rights=True)
+    engine = ManualEngine(literal_default_rights=True, srmp_http_support=False)
     queue = engine.create(caller=ANNA)
     assert queue.properties.security == SecurityDescriptor(
         owner=ANONYMOUS, dacl=Acl.of(allow(EVERYONE, QueueAccess.GENERIC_ALL))

@@ -35,7 +35,8 @@ def speakable(label: str) -> str:
 @settings(max_examples=200, deadline=None)
 @given(
     label=text, priority=st.integers(0, 7), app=st.integers(0, 2**32 - 1),
-    reach=st.sampled_from([0, 5, 86400, INFINITE]), sent=st.integers(0, 2**31 - 1), number=st.integers(1, 2**32 - 1), form=st.booleans(),
+    reach=st.sampled_from([0, 5, 86400, INFINITE]), sent=st.integers(0, 2**31 - 1),
+    number=st.integers(1, 2**32 - 1), form=st.booleans(),
     journal=st.booleans(), dead=st.booleans(),
 )  # fmt: skip
 def test_another_parser_finds_the_same(
