@@ -19,6 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 RUNTIME := $(VENV)/.lior-runtime
+SPARK := $(VENV)/.lior-spark
 TESTING := $(VENV)/.lior-test
 PYTEST := $(BIN)/python -m pytest --hypothesis-seed=$(LIOR_SEED)
 RESULTS := $(BUILD)/conformance.json
@@ -45,16 +46,22 @@ $(RUNTIME): $(VENV)/.lior-python requirements/runtime.txt requirements/build.txt
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(TESTING): $(RUNTIME) requirements/test.txt
+$(SPARK): $(RUNTIME) requirements/spark.txt
+	@echo "lior: installing requirements/spark.txt, which takes 1 GB"
+	@$(BIN)/python -m pip install --quiet --requirement requirements/spark.txt
+	@touch $@
+
+$(TESTING): $(RUNTIME) requirements/spark.txt requirements/test.txt
 	@echo "lior: installing requirements/test.txt"
 	@$(BIN)/python -m pip install --quiet --requirement requirements/test.txt
-	@touch $@
+	@touch $@ $(SPARK)
 
 .PHONY: debian
 debian:
 	@bash tools/debian-packages.sh "printf '#include <stdio.h>\n#include <dlfcn.h>\n' | gcc -E -:gcc,libc6-dev" \
 		"curl --version:curl" "command -v wine && command -v wineboot:wine" "command -v widl && command -v winegcc:wine64-tools" \
-		"test -e /usr/include/wine/wine/windows/wtypes.idl:libwine-dev" "command -v ntlm_auth:winbind"
+		"test -e /usr/include/wine/wine/windows/wtypes.idl:libwine-dev" "command -v ntlm_auth:winbind" \
+		"java -version:default-jre-headless"
 
 # --- Use ---
 

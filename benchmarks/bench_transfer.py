@@ -79,7 +79,8 @@ async def serve_sending(directory: str, address: str, target: str) -> None:
         transfer = network(qm.backend.engine, settings, Path(directory))  # type: ignore[attr-defined]
         await transfer.start()
         gc.collect()
-        gc.freeze()
+        gc.freeze()  # both as docs/library.md advises
+        gc.set_threshold(20_000, 20, 50)
         print(json.dumps({"ready": True}), flush=True)
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):

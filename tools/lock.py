@@ -71,13 +71,14 @@ def main() -> None:
     groups = {
         "runtime": declared["project"]["dependencies"],
         "build": [*declared["build-system"]["requires"], "editables>=0.5"],  # hatchling asks for it in `pip install -e`
+        "spark": declared["project"]["optional-dependencies"]["spark"],
         "test": declared["project"]["optional-dependencies"]["test"],
     }
     pinned: dict[str, str] = {}
     for group, requirements in groups.items():
         packages = resolve([*groups["runtime"], *requirements], pinned)
         direct = {name_of(requirement): requirement for requirement in requirements}
-        included = "-r runtime.txt\n-r build.txt\n" if group == "test" else ""
+        included = "-r runtime.txt\n-r build.txt\n-r spark.txt\n" if group == "test" else ""
         text = HEADER + included + "".join(lines(packages, direct, set(pinned)))
         (ROOT / "requirements" / f"{group}.txt").write_text(text)
         pinned |= {normalised(package["name"]): package["version"] for package in packages}

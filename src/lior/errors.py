@@ -10,6 +10,8 @@ from typing import ClassVar, Final
 
 FACILITY: Final = 0x000E0000
 CUSTOMER_BIT: Final = 0x20000000  # [MS-MQMQ] 1.7: set in every code that is ours
+ERROR_RANGE: Final = 0xC0000000 | FACILITY  # failures of Message Queuing, but for their last 16 bits
+RANGE_MASK: Final = 0xFFFF0000 & ~CUSTOMER_BIT
 
 HRESULTS: Final[dict[str, int]] = {
     "MQ_OK": 0x00000000,

@@ -31,8 +31,8 @@ from lior.components import (
 )
 from lior.components.application import Rejected
 from lior.components.places import reasons_queue
-from lior.errors import NotQueueable, QueueNotFound, SharingViolation
-from lior.message import Message, MessageSecurity, SenderIdentifierType
+from lior.errors import InsufficientResources, NotQueueable, QueueNotFound, SharingViolation
+from lior.message import AuthenticationLevel, Message, MessageSecurity, SenderIdentifierType
 from lior.security import Sid
 from lior.wire import recorded_call_security
 from lior.wire.dtyp import encode_sid
@@ -131,7 +131,7 @@ def test_each_call_sees_its_own_context_and_none_is_left_behind() -> None:
 
     @app.serves(ORDERS, IOrderSink)
     class Orders:
-        def place_order(self, order_id: int, customer: str | None, amount: float) -> None:
+        async def place_order(self, order_id: int, customer: str | None, amount: float) -> None:
             seen.append(current_call().security_data)
             if order_id == 2:
                 raise ValueError
@@ -140,7 +140,9 @@ def test_each_call_sees_its_own_context_and_none_is_left_behind() -> None:
 
     async def work(manager: Manager) -> None:
         await send_body(manager, C)
-        await played(manager, app)
+        player = aio.Player(manager, app, queue=QUEUE)
+        await player.play_waiting()  # in this task, whose context the methods share
+        assert player.figures.calls_failed == 1
         with pytest.raises(LookupError):
             current_call()
 
@@ -320,6 +322,20 @@ def test_methods_that_are_not_registered_are_out_of_reach(iid: str, number: int)
     assert journal.made == 0
 
 
+@pytest.mark.spec("QC-105")
+@pytest.mark.parametrize("number", [0, 3, 4, 5, 7])
+def test_of_idispatch_only_invoke_is_played(number: int) -> None:
+    data = second.Data()
+    data.invoke(7, [(11, -1), (0x2003, [1]), (2, 5)])
+    iid = "00020400-0000-0000-C000-000000000046"
+
+    def body(method: int) -> bytes:
+        return second.message(CLASS, second.secd(CONTEXT_A), second.meth(iid, method, data.octets))
+
+    assert rejected(body(6))[0] == ""
+    assert rejected(body(number))[0] == "parameters"
+
+
 @pytest.mark.spec("QC-063")
 def test_the_interface_decides_how_the_octets_are_read(journal: Journal) -> None:
     data = second.Data()
@@ -439,8 +455,9 @@ def test_a_player_that_cannot_open_its_queue_does_not_start(journal: Journal) ->
     run(work)
 
 
-@pytest.mark.spec("QC-007")
-def test_players_share_a_queue(journal: Journal) -> None:
+@pytest.mark.spec("QC-007", "QC-008")
+@pytest.mark.parametrize("transactional", [True, False])
+def test_players_share_a_queue(transactional: bool, journal: Journal) -> None:
     async def work(manager: Manager) -> None:
         opened: list[tuple[int, bool]] = []
         open_ = manager.backend.open
@@ -458,7 +475,7 @@ def test_players_share_a_queue(journal: Journal) -> None:
                 while one.figures.messages_played + two.figures.messages_played < 20:
                     await asyncio.sleep(0)
 
-    run(work)
+    run(work, transactional=transactional)
     assert sorted(placed(journal)) == list(range(20))
 
 
@@ -524,6 +541,27 @@ def test_the_reason_names_the_call_that_failed(journal: Journal) -> None:
     assert "order 3 is not wanted" in facts["reason"]
 
 
+def test_a_commit_that_is_refused_fails_its_message_and_not_the_player(journal: Journal) -> None:
+    async def work(manager: Manager) -> Any:
+        await record(manager, 1)
+        await record(manager, 2)
+        commit, refusals = manager.backend.commit, [True]
+
+        async def refusing(transaction: UUID) -> None:
+            if refusals:
+                refusals.pop()
+                raise InsufficientResources("the quota is used up")
+            await commit(transaction)
+
+        manager.backend.commit = refusing  # type: ignore[method-assign]
+        events = Events()
+        player = await played(manager, application(journal), queue=QUEUE, on_event=events)
+        return sorted(events.kinds), len(await messages(manager, f"{QUEUE};retry_0")), player.figures.messages_played
+
+    assert run(work) == (["aborted", "moved", "played"], 1, 1)
+    assert placed(journal) == [1, 2]
+
+
 @pytest.mark.spec("QC-008", "QC-117")
 def test_what_a_dead_process_was_playing_is_not_played_again(journal: Journal) -> None:
     """A queue without transactions: at most once, and nothing is forgotten."""
@@ -571,6 +609,38 @@ def test_stopping_lets_the_message_in_hand_end_and_closes_every_queue() -> None:
 
     assert run(work) == [1, 0]
     assert done == [1]
+
+
+def test_slow_messages_are_not_hoarded() -> None:
+    """Another player gets what this one could not begin for a while."""
+    began, go_on = asyncio.Event(), asyncio.Event()
+    app = Application("Orders")
+
+    @app.serves(ORDERS, IOrderSink)
+    class Orders:
+        async def place_order(self, order_id: int, customer: str | None, amount: float) -> None:
+            if order_id == 3:
+                began.set()
+                await go_on.wait()
+
+        def add_lines(self, warehouse: int, quantities: list[int], urgent: bool) -> None: ...
+
+    async def work(manager: Manager) -> Any:
+        for number in range(40):
+            await record(manager, number)
+        player = aio.Player(manager, app, queue=QUEUE)
+        await player.start()
+        await began.wait()
+        assert player._intake is not None
+        quick = player._intake._ahead
+        player._intake.played(10.0)
+        slow = player._intake._ahead
+        free = len(await messages(manager))
+        go_on.set()
+        await player.stop()
+        return quick, slow, free >= 40 - 4 - 17, len(await messages(manager)) + player.figures.messages_played
+
+    assert run(work) == (16, 1, True, 40)
 
 
 @pytest.mark.spec("QC-128")
@@ -746,6 +816,30 @@ def test_the_dispatch_example_is_played_and_nothing_comes_back() -> None:
     assert calls == [("Zoë", 3.25, [1, 2, 3]), 4]
 
 
+@pytest.mark.spec("QC-065", "QC-101")
+def test_a_method_with_references_is_not_played_from_its_own_interface() -> None:
+    app = Application("Orders")
+
+    @app.serves(ORDERS, IDesk)
+    class Desk:
+        def ship(self, what: str, weight: float, quantities: list[int]) -> None: ...
+        def priority(self, value: int) -> None: ...
+
+    data = second.Data()
+    data.bstr("x")
+    data.put("d", 1.5)
+    data.array(3, [1])
+
+    async def work(manager: Manager) -> str:
+        call = second.meth("3c0d9a52-7e41-4b8f-a1d6-52c8e9b07f34", 7, data.octets)
+        await send_body(manager, second.message(CLASS, second.secd(CONTEXT_A), call))
+        with pytest.raises(Rejected) as caught:
+            app.prepare((await messages(manager))[0])
+        return caught.value.stage
+
+    assert run(work) == "parameters"
+
+
 # ---- answers --------------------------------------------------------------------------------------------------------
 
 
@@ -788,6 +882,19 @@ def test_an_answer_is_a_recorded_call_of_its_own() -> None:
 # ---- what is told ---------------------------------------------------------------------------------------------------
 
 
+def test_a_hook_that_raises_does_not_stop_the_player(journal: Journal) -> None:
+    def hook(event: Any) -> None:
+        raise KeyError(event.kind)
+
+    async def work(manager: Manager) -> Any:
+        await record(manager, 1)
+        await record(manager, 2)
+        player = await played(manager, application(journal), queue=QUEUE, on_event=hook)
+        return player.figures.messages_played, player.figures.last_error
+
+    assert run(work) == (2, "KeyError: 'played'")
+
+
 def test_each_call_is_one_line_of_json_and_figures_are_metrics(
     journal: Journal, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -812,3 +919,27 @@ def test_each_call_is_one_line_of_json_and_figures_are_metrics(
     escaped = QUEUE.replace("\\", "\\\\")
     assert f'lior_component_calls_played_total{{application="Orders",queue="{escaped}"}} 2.0' in text
     assert "lior_component_messages_moved_total" in text
+
+
+@pytest.mark.spec("QC-126")
+@pytest.mark.parametrize("level", [AuthenticationLevel.SIG10, AuthenticationLevel.SIG20])
+def test_older_signatures_do_not_cover_the_extension_and_the_first_check_does(
+    level: int, journal: Journal, tmp_path: Path
+) -> None:
+    """Somebody on the way changes it: the signature still holds, and nothing is played."""
+    identity = lior.Identity.create("clerk", sid=CLERK, level=level)
+    lior.embedded.security(tmp_path).register_certificate(CLERK, identity.certificate_pem)
+
+    async def work(manager: Manager) -> Any:
+        handle = await manager.backend.open(f"DIRECT=OS:{QUEUE}", 2, False)
+        for last in (0x31, 0x32):
+            message = Message(body=A, extension=EXTENSION)
+            await manager._sign(identity, message, f"DIRECT=OS:{QUEUE}", handle, None, True)
+            message.extension = EXTENSION[:-1] + bytes([last])
+            await manager._send(handle, message, None, True)
+        levels = [message.security and message.security.authentication_level for message in await messages(manager)]
+        player = await played(manager, application(journal), queue=QUEUE)
+        return levels, player.figures.messages_rejected, [message.extension[-1] for message in await dead(manager)]
+
+    assert run(work, data=tmp_path) == ([level, level], 1, [0x32])
+    assert placed(journal) == [1001]

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 import lior
+from lior import message as lior_message
 from lior.components import (
     ANONYMOUS,
     MISSING,
@@ -39,11 +40,13 @@ from lior.errors import (
     QueueNotFound,
 )
 from lior.message import MessageSecurity
+from lior.protocols.security.signing import as_sent
 from lior.security import Sid
 from lior.wire import recorded_call, recorded_call_security
 from lior.wire.automation_dispatch import IID_IDISPATCH, read_invocation
 from lior.wire.automation_types import AutomationReader
-from lior.wire.recorded_call import GLOBAL_PARTITION
+from lior.wire.message_packet import to_user_message
+from lior.wire.recorded_call import EXTENSION, GLOBAL_PARTITION
 from tests.components.order_scenario import ORDERS, OUT, QUEUE, IOrderSink, Manager, messages, record, run
 from tests.wire import second_recorded_call as second
 from tests.wire.recorded_call_vectors import CLERK, CONTEXT_A, SYSTEM, A, D
@@ -326,6 +329,36 @@ def test_every_property_of_messages_can_be_chosen(name: str) -> None:
     fields = {"journal": "positive_journaling_requested", "dead_letter": "negative_journaling_requested",
               "acknowledge": "acknowledgements_requested", "recoverable": "is_recoverable"}  # fmt: skip
     assert getattr(message, fields.get(name, name)) == PROPERTIES[name]
+
+
+@pytest.mark.spec("QC-003", "QC-002")
+def test_in_the_packet_the_extension_stands_behind_its_size_between_label_and_body() -> None:
+    async def work(manager: Manager) -> Any:
+        await record(manager, 1, label="odd")
+        return (await messages(manager))[0]
+
+    message = run(work, transactional=False)
+    packet = to_user_message(as_sent(message, f"DIRECT=OS:{QUEUE}", UUID(int=1), False)).encode()
+    label = "odd\0".encode("utf-16-le")
+    assert label + EXTENSION + message.body in bytes(packet)
+    properties = bytes(packet).index(label) - 56  # MessagePropertiesHeader
+    assert bytes(packet)[properties + 52:properties + 56] == (0x10).to_bytes(4, "little")
+
+
+@pytest.mark.spec("QC-010")
+def test_signature_hash_connector_and_lifetime_are_chosen_like_the_rest() -> None:
+    identity = lior.Identity.create("clerk", sid=CLERK, hash_algorithm=lior_message.HashAlgorithm.SHA256)
+    recorder = offline(sign=identity, connector_type=UUID(int=9), privacy="advanced", express=True)
+    sent = recorder._properties
+    assert (sent["sign"], sent["connector_type"], sent["privacy"], sent["express"]) == (
+        identity, UUID(int=9), "advanced", True)  # fmt: skip
+
+    async def work(manager: Manager) -> Any:
+        await record(manager, 1, connector_type=UUID(int=9), express=True)
+        return (await messages(manager))[0]
+
+    message = run(work, transactional=False)
+    assert (message.connector_type, message.is_recoverable) == (UUID(int=9), False)
 
 
 @pytest.mark.spec("QC-009")

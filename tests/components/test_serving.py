@@ -19,6 +19,7 @@ import pytest
 import lior
 from lior.components import Player, Recorder
 from lior.errors import LiorError
+from lior.server.rpc.accounts import AccountFile
 from lior.testing.serving import Serving
 from tests.components.effects_app import ORDERS, OUT, QUEUE, ICount, app
 
@@ -30,6 +31,7 @@ QUICK = {
     "binary.initialisation": 2.0, "binary.direct_ack_wait_multiplier": 0.1, "binary.ack_wait_multiplier": 0.1,
     "binary.connect_timeout": 2.0,
 }  # fmt: skip
+SRMP = {"srmp.receipt_delay": 0.05, "srmp.retransmission_timeout": 0.2, "srmp.http_port": 8080}
 
 
 def make_queues(server: Serving) -> None:
@@ -128,7 +130,7 @@ def storm(tmp_path: Path, kills: int, seed: int) -> None:
         for number in range(kills):
             before = len(effects(server))
             with player_process(server) as process:
-                wanted = before + calls * rng.randrange(1, max(2, messages // (2 * kills)))
+                wanted = min(before + calls * rng.randrange(1, max(2, messages // (2 * kills))), messages * calls)
                 eventually(lambda: len(effects(server)) >= wanted or process.poll() is not None, "it plays")  # noqa: B023
                 if number % 3 == 2:
                     server.restart(kill=True)
@@ -151,12 +153,17 @@ def test_each_effect_is_done_once_through_many_kills(tmp_path: Path, seed: int) 
 
 
 @pytest.mark.spec("QC-008", "QC-115")
-def test_ten_thousand_calls_go_from_one_host_to_another_once_each_and_in_order_across_restarts(tmp_path: Path) -> None:
-    """A recorder at one queue manager, a player at another one, the binary protocol between them; both are killed."""
+@pytest.mark.parametrize("protocol", ["binary", "srmp"])
+def test_ten_thousand_calls_go_from_one_host_to_another_once_each_and_in_order_across_restarts(
+    protocol: str, tmp_path: Path
+) -> None:
+    """A recorder at one queue manager, a player at another one, a protocol between them; both are killed."""
     messages, calls = 100, 100
-    with Serving(tmp_path / "here", settings=QUICK) as here, Serving(tmp_path / "there", settings=QUICK) as there:
+    settings = QUICK if protocol == "binary" else SRMP
+    with Serving(tmp_path / "here", settings=settings) as here, Serving(tmp_path / "there", settings=settings) as there:
         make_queues(there)
-        destination = there.queue("Orders")
+        over_http = f"DIRECT=http://{there.address}:8080/msmq/private$/Orders"
+        destination = there.queue("Orders") if protocol == "binary" else over_http
         for part in range(4):
             with here.connect() as qm:
                 for at in range(part * messages // 4, (part + 1) * messages // 4):
@@ -171,6 +178,28 @@ def test_ten_thousand_calls_go_from_one_host_to_another_once_each_and_in_order_a
         with player_process(there):
             eventually(lambda: len(effects(there)) >= messages * calls, "all is played")
         assert effects(there) == list(range(messages * calls))
+
+
+@pytest.mark.spec("QC-001", "QC-008")
+def test_ten_thousand_calls_are_recorded_and_played_over_rpc_across_a_restart(tmp_path: Path) -> None:
+    """Recorder and player are clients of one queue manager, over TCP, each with a user's name and password."""
+    messages, calls = 100, 100
+    with lior.open(tmp_path / "data"):
+        pass
+    AccountFile(tmp_path / "data").add("clerk", "a good password", administrator=True)
+    who = {"user": "clerk", "password": "a good password"}
+    with Serving(tmp_path / "data") as server:
+        make_queues(server)
+        for part in range(2):
+            with lior.connect(server.address, **who) as here, lior.connect(server.address, **who) as there:
+                for at in range(part * messages // 2, (part + 1) * messages // 2):
+                    record(here, range(at * calls, (at + 1) * calls), transactional=True)
+                if part == 0:
+                    server.restart(kill=True)
+                    continue
+                with Player(there, app):
+                    eventually(lambda: len(effects(server)) >= messages * calls, "all is played")
+        assert effects(server) == list(range(messages * calls))
 
 
 def test_a_recorder_keeps_its_calls_while_the_other_host_is_off(tmp_path: Path) -> None:

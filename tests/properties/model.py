@@ -84,13 +84,14 @@ class Entry:
 
     @property
     def end(self) -> int:
-        limits = [self.time_to_be_received]
-        if self.queue.kind == "outgoing":
-            limits.append(self.time_to_reach_queue)
-        limit = min(limits)
-        if limit == FOREVER or self.queue.system:
+        if self.queue.system:
             return 0
-        return ceil(self.sent + limit) if limit else int(self.sent)
+        ends = []
+        if (life := self.time_to_be_received) != FOREVER:
+            ends.append(ceil(self.sent + life) if life else int(self.sent))
+        if self.queue.kind == "outgoing" and self.time_to_reach_queue != FOREVER:
+            ends.append(int(self.sent) + self.time_to_reach_queue + 1)  # more whole seconds than it was given
+        return min(ends, default=0)
 
     def copy(self, **changes: Any) -> Entry:
         return Entry(**{**self.__dict__, "holder": None, "moving": False, "purged": False, "shown": False, "again": 0,

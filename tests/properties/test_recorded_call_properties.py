@@ -15,6 +15,7 @@ from hypothesis import given
 
 from lior.errors import LiorError, Malformed
 from lior.security import Sid
+from lior.wire import automation_objects as objects
 from lior.wire import automation_types as types
 from lior.wire import recorded_call
 from lior.wire import recorded_call_security as security
@@ -198,7 +199,7 @@ def test_every_security_extension_comes_back_and_every_cut_is_refused(
 
 
 @pytest.mark.spec("QC-127", "QC-131")
-@given(st.binary(max_size=400), st.sampled_from([ANY, VARIANT, types.BSTR, types.UNKNOWN, SafeArrayType(ANY)]))
+@given(st.binary(max_size=400), st.sampled_from([ANY, VARIANT, types.BSTR, objects.UNKNOWN, SafeArrayType(ANY)]))
 def test_octets_are_read_or_refused_with_one_error(data: bytes, kind: Any) -> None:
     try:
         kind.read_parameter(AutomationReader(data))

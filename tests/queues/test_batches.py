@@ -311,3 +311,23 @@ def test_outside_transactional_queues_such_a_send_is_refused_like_any_other() ->
     engine.create()
     with pytest.raises(Exception, match="not transactional"):
         engine.do(engine.manager.transactions.send_alone, engine.sender(), Message(b"x"))
+
+
+def test_what_stands_before_a_message_is_asked_for_when_it_was_given_back_or_is_gone() -> None:
+    engine, link = ManualEngine(), object()
+    queue = send(engine, b"1", b"2", b"3", b"4")
+    streams = engine.manager.outgoing_streams
+    first, second, *_ = taken = engine.manager.batches.lock(queue, link, 4)
+    assert [streams.previous_for(position) for position in taken[:2]] == [0, 1]
+    streams.release(link, taken)
+    assert streams.previous_for(second) == 1  # again: what is there before it
+    third, fourth = taken[2:]
+    change = Change()
+    for position in (first, second):
+        engine.manager.removal.stage(change, position, engine.manager.removal.purge_reason(queue))
+    engine.manager.core.submit(change)
+    engine.commit()
+    assert queue.stream is not None and queue.stream.last is None
+    taken = engine.manager.batches.lock(queue, link, 4)
+    assert taken[0].lookup_id == third.lookup_id and taken[1].lookup_id == fourth.lookup_id
+    assert [streams.previous_for(position) for position in taken] == [0, 3]

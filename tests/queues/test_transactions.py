@@ -362,3 +362,20 @@ def test_a_send_in_a_transaction_is_recoverable_and_the_system_queues_take_part(
     commit(engine, transaction)
     assert system_queue(engine, "DEADLETTER").message_count == 0
     assert messages(engine, engine.manager.find_queue(r".\private$\q"))[0].delivery_guarantee == 1
+
+
+def test_a_message_that_is_given_back_leaves_the_transaction_and_counts_no_abort(engine: ManualEngine) -> None:
+    queue = engine.create(transactional=True)
+    first = engine.manager.begin()
+    for body in (b"1", b"2"):
+        engine.send(engine.sender(), Message(body), first)
+    engine.do(engine.manager.commit, first.identifier)
+    reader, transaction = engine.open(), engine.manager.begin()
+    taken = [engine.receive(reader, transaction=transaction) for _ in range(2)]
+    position = queue.positions[taken[0].lookup_identifier]
+    engine.manager.transactions.give_back(transaction, position)
+    engine.manager.transactions.give_back(transaction, position)  # it is not the transaction's any more
+    assert engine.bodies(queue) == [b"1"]
+    engine.do(engine.manager.commit, transaction.identifier)
+    assert engine.bodies(queue) == [b"1"]
+    assert queue.position(taken[0].lookup_identifier, engine.store).abort_count == 0

@@ -24,7 +24,7 @@ from lior.errors import (
 )
 from lior.queues.change import Change
 from lior.queues.events import Event, MessageDeleted, ThrottledChanged
-from lior.queues.ports import PutMessage, PutQueue
+from lior.queues.ports import PutMessage, PutQueue, PutState
 from lior.server import engine as engine_module
 from lior.server.engine import MOST_CHANGES, FutureReply
 from lior.testing.clock import FakeClock
@@ -576,3 +576,30 @@ async def test_two_queue_managers_share_a_process(tmp_path: Path) -> None:
         a.store.let_go()
         await held
         assert await a.count() == await b.count() == 1
+
+
+@looped
+async def test_a_change_that_nobody_waits_for_goes_with_the_next_one_or_after_a_moment(tmp_path: Path) -> None:
+    def lazy(name: str) -> Change:
+        change = Change()
+        change.lazy = True
+        change.operations.append(PutState("test", name, b""))
+        change.then(done.append, name)
+        return change
+
+    done: list[str] = []
+    async with running(tmp_path) as run:
+        commits = run.engine.commits
+        run.core.submit(lazy("first"))
+        await turns()
+        assert not done and run.engine.commits == commits
+        await run.qm.send(QUEUE, b"with it")
+        assert done == ["first"] and run.engine.commits == commits + 1
+        run.core.submit(lazy("second"))
+        while "second" not in done:
+            await asyncio.sleep(engine_module.LAZY)
+        run.core.submit(lazy("third"))
+        await run.engine.settle()
+        assert done == ["first", "second", "third"]
+        run.core.submit(lazy("at the end"))
+    assert done[-1] == "at the end"

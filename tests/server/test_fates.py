@@ -81,6 +81,43 @@ async def test_a_row_has_everything_that_was_told() -> None:
 
 
 @looped
+async def test_rows_of_many_at_once_are_those_of_each() -> None:
+    clock, count = FakeClock(), CHUNK_ROWS // 2 + 100  # so many that they do not fit into one chunk
+    many, single = (Recorder(FateLog(None, clock=clock.wall), clock, own) for _ in range(2))
+    usual = [position(number) for number in range(count)]
+    odd = [position(count), position(count + 1, message_class=2), position(count + 2, correlation_id=bytes(range(20)))]
+    for position_ in usual + odd:
+        position_.arrival_time = clock.wall()
+    for batch in (usual, odd):
+        many.arrived_all(batch)
+        many.handed_all(batch, "192.0.2.1")
+        many.removed_all(batch, MessageClass.ACK_REACH_QUEUE)
+        for one in batch:
+            single.arrived(one)
+        for one in batch:
+            single.handed(one, "192.0.2.1")
+        for one in batch:
+            single.removed(one, MessageClass.ACK_REACH_QUEUE)
+    for number in (0, 1, CHUNK_ROWS // 2 - 1, CHUNK_ROWS // 2, count - 1, count, count + 1, count + 2):
+        found = (await many.find(about(number))).rows
+        assert len(found) == 3 and found == (await single.find(about(number))).rows
+    many.close()
+    single.close()
+
+
+@looped
+async def test_of_many_at_once_only_failures_are_kept_where_only_those_are_wanted() -> None:
+    kept = FailureRecorder(FateLog(None), FakeClock(), own)
+    batch = [position(1), position(2, failure_reason=int(MessageClass.NACK_BAD_DST_Q))]
+    kept.arrived_all(batch)
+    kept.handed_all(batch, "192.0.2.1")
+    kept.removed_all(batch, MessageClass.ACK_REACH_QUEUE)
+    kept.removed_all(batch[:1], MessageClass.NACK_Q_PURGED)
+    assert await kinds(kept, 1) == [Fate.REMOVED] and await kinds(kept, 2) == [Fate.ARRIVED]
+    kept.close()
+
+
+@looped
 async def test_rows_are_written_without_anybody_asking() -> None:
     log = HeldLog()
     log.go.set()

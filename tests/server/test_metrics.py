@@ -101,7 +101,7 @@ def test_counters_count_what_happened(server: Serving) -> None:
     assert grown("lior_messages_refused_total", **{"class": "NACK_Q_PURGED"}) == 3
     assert grown("lior_store_commits_total") >= 8
     assert grown("lior_store_commit_failures_total") == 0
-    assert after("lior_admin_sessions") == 1
+    assert after("lior_rpc_clients") == 1
     assert after("lior_serving") == 1
     assert after("lior_info", version=next(iter(after.families["lior_info"].samples)).labels["version"],
                  computer_name="shop", identifier=next(iter(after.families["lior_info"].samples)).labels["identifier"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import time
+from copy import copy
 from typing import Any
+from uuid import RFC_4122, UUID
 
 import pytest
 
@@ -29,8 +31,10 @@ def test_the_two_clocks_are_the_systems() -> None:
 
 def test_identifiers_are_random_and_of_version_4() -> None:
     ids = RandomIds()
-    found = {ids.guid() for _ in range(100)}
-    assert len(found) == 100 and {guid.version for guid in found} == {4}
+    found = {ids.guid() for _ in range(1000)}
+    assert len(found) == 1000 and {guid.version for guid in found} == {4}
+    for guid in found:
+        assert guid.variant == RFC_4122 and UUID(str(guid)) == guid == copy(guid)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +97,15 @@ def test_who_runs_the_process_administers_its_queue_manager() -> None:
     caller = process_caller()
     assert caller.is_administrator
     assert str(os.geteuid()) in str(caller.sid) or os.geteuid() == 0
+
+
+def test_a_forked_process_makes_identifiers_of_its_own() -> None:
+    ids = RandomIds()
+    ids.guid()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writer, ids.guid().bytes)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 16) != ids.guid().bytes

@@ -63,7 +63,7 @@ def test_listens_on_the_addresses_it_was_given_and_on_no_other(tmp_path: Path) -
                     assert row.split()[1].partition(":")[0] == own, row
 
 
-PORTS = ("admin.port", "binary.port", "ping.port", "srmp.http_port")
+PORTS = ("admin.port", "binary.port", "ping.port", "srmp.http_port", "rpc.port", "rpc.qm_port", "rpc.mapper_port")
 
 
 def test_ports_that_are_0_are_off(tmp_path: Path) -> None:
@@ -196,7 +196,8 @@ class Unprivileged(Serving):
 
 
 def test_a_port_without_the_privilege_for_it_is_a_warning_with_a_remedy(tmp_path: Path) -> None:
-    with Unprivileged(tmp_path / "data", settings={"binary.port": 81, "srmp.http_port": 0}) as server:
+    settings = {"binary.port": 81, "srmp.http_port": 0, "rpc.mapper_port": 0}
+    with Unprivileged(tmp_path / "data", settings=settings) as server:
         assert "binary" not in server.ready
         [line] = lines(server.log, level="warning")
         assert "--set binary.port=PORT" in line

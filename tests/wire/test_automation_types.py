@@ -16,6 +16,7 @@ import pytest
 
 from lior.errors import InvalidParameter, LiorError, Malformed, NotPersistable
 from lior.wire import automation as at
+from lior.wire import automation_objects as objects
 from lior.wire import automation_types as types
 from lior.wire.automation import EMPTY, MISSING, Bound, SafeArray, SCode, Variant, indices
 from lior.wire.automation_arrays import SafeArrayType
@@ -629,6 +630,10 @@ def test_a_record_in_a_variant_names_its_type_and_repeats_its_size() -> None:
         out.blob("bolt")
 
     assert data[image_at + 8:][4:] == laid_down(build)[4:]
+    for wrong in (0, 2, 0xFFFFFFFF):
+        bad = bytearray(data)
+        struct.pack_into("<I", bad, 32, wrong)
+        refuses(ANY, bytes(bad), LINES)
     for offset in (image_at, image_at + 4, 36):
         bad = bytearray(data)
         struct.pack_into("<I", bad, offset, size + 4)
@@ -680,21 +685,21 @@ def test_an_object_stands_in_the_array_where_a_reference_would() -> None:
     [(_, _, rest)] = [header for header in headers(E) if header[0] == b"METH"]
     data = rest[40:]
     writer = AutomationWriter(PARCELS)
-    types.UNKNOWN.write_parameter(writer, Parcel(b"parcel"))
-    types.UNKNOWN.write_parameter(writer, None)
+    objects.UNKNOWN.write_parameter(writer, Parcel(b"parcel"))
+    objects.UNKNOWN.write_parameter(writer, None)
     assert writer.to_bytes() == data[:len(writer.data)]
     reader = AutomationReader(data, PARCELS)
-    assert types.UNKNOWN.read_parameter(reader) == Parcel(b"parcel")
-    assert types.UNKNOWN.read_parameter(reader) is None
+    assert objects.UNKNOWN.read_parameter(reader) == Parcel(b"parcel")
+    assert objects.UNKNOWN.read_parameter(reader) is None
 
 
 @pytest.mark.spec("QC-109")
 def test_the_place_of_an_object_is_decided_in_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should a capture show another place, these two change, and nothing else."""
-    monkeypatch.setattr(types, "object_octets", lambda scope, value: b"elsewhere" + value.octets)
-    monkeypatch.setattr(types, "object_of", lambda reader, data: Parcel(data[9:]))
-    for kind in (types.UNKNOWN, SafeArrayType(types.UNKNOWN)):
-        value: Any = Parcel(b"x") if kind is types.UNKNOWN else [Parcel(b"x"), Parcel(b"y")]
+    monkeypatch.setattr(objects, "object_octets", lambda scope, value: b"elsewhere" + value.octets)
+    monkeypatch.setattr(objects, "object_of", lambda reader, data: Parcel(data[9:]))
+    for kind in (objects.UNKNOWN, SafeArrayType(objects.UNKNOWN)):
+        value: Any = Parcel(b"x") if kind is objects.UNKNOWN else [Parcel(b"x"), Parcel(b"y")]
         assert read(kind, written(kind, value, PARCELS), PARCELS) == value
         assert b"elsewherex" in written(kind, value, PARCELS)
 
@@ -702,7 +707,7 @@ def test_the_place_of_an_object_is_decided_in_one_function(monkeypatch: pytest.M
 @pytest.mark.spec("QC-107", "QC-110", "QC-130")
 def test_objects_of_unknown_classes_are_neither_written_nor_read() -> None:
     with pytest.raises(NotPersistable):
-        written(types.UNKNOWN, object(), PARCELS)
+        written(objects.UNKNOWN, object(), PARCELS)
     with pytest.raises(NotPersistable):
         written(ANY, object(), PARCELS)
 
@@ -710,22 +715,26 @@ def test_objects_of_unknown_classes_are_neither_written_nor_read() -> None:
         return laid_down(lambda out: (out.pointer(), out.objects(reference)))
 
     good = object_reference(PARCEL, b"\x07x")
-    assert read(types.UNKNOWN, octets(good), PARCELS) == Parcel(b"x")
-    assert read(types.UNKNOWN, octets(good[:8] + b"\3" + good[9:]), PARCELS) == Parcel(b"x")
-    assert read(types.UNKNOWN, octets(b"\xCC" * 4 + good[4:28] + b"\xCC" * 4 + good[32:]), PARCELS) == Parcel(b"x")
+    assert read(objects.UNKNOWN, octets(good), PARCELS) == Parcel(b"x")
+    assert read(objects.UNKNOWN, octets(good[:8] + b"\3" + good[9:]), PARCELS) == Parcel(b"x")
+    assert read(objects.UNKNOWN, octets(b"\xCC" * 4 + good[4:28] + b"\xCC" * 4 + good[32:]), PARCELS) == Parcel(b"x")
     for size in (0, 16, 31, 33, 64, 0xFFFFFFFF):
-        refuses(types.UNKNOWN, octets(good[:4] + struct.pack("<I", size) + good[8:]), PARCELS)
-    refuses(types.UNKNOWN, octets(object_reference(PARCEL, b"\x08x")), PARCELS)  # the loader raises
-    refuses(types.UNKNOWN, octets(object_reference(str(LINE_ID), b"\x07x")), PARCELS)
-    refuses(types.UNKNOWN, octets(good[:31]), PARCELS)
+        refuses(objects.UNKNOWN, octets(good[:4] + struct.pack("<I", size) + good[8:]), PARCELS)
+    for place in (4, 8):  # both counts of the octets
+        bad = bytearray(octets(good + b"longer"))
+        struct.pack_into("<I", bad, place, len(good))
+        refuses(objects.UNKNOWN, bytes(bad), PARCELS)
+    refuses(objects.UNKNOWN, octets(object_reference(PARCEL, b"\x08x")), PARCELS)  # the loader raises
+    refuses(objects.UNKNOWN, octets(object_reference(str(LINE_ID), b"\x07x")), PARCELS)
+    refuses(objects.UNKNOWN, octets(good[:31]), PARCELS)
     for flags in (1, 2, 8):  # live references: standard, handler, extended
-        refuses(types.UNKNOWN, octets(b"MEOW" + struct.pack("<I", flags) + bytes(60)), PARCELS)
+        refuses(objects.UNKNOWN, octets(b"MEOW" + struct.pack("<I", flags) + bytes(60)), PARCELS)
 
 
 @pytest.mark.spec("QC-087")
 def test_arrays_of_objects_travel_with_or_without_the_identifier_of_their_interface() -> None:
     parcels = [Parcel(b"x"), None, Parcel(b"yy")]
-    kind = SafeArrayType(types.UNKNOWN)
+    kind = SafeArrayType(objects.UNKNOWN)
     assert read(kind, written(kind, parcels, PARCELS), PARCELS) == parcels
     iid = UUID(int=0x1234)
     array = SafeArray(at.VT_UNKNOWN, parcels, (Bound(3),), iid)
@@ -734,7 +743,7 @@ def test_arrays_of_objects_travel_with_or_without_the_identifier_of_their_interf
     assert data[36:52] == iid.bytes_le
     assert struct.unpack_from("<Ii", data, 52) == (3, 0)
     assert read(kind, data, PARCELS) == parcels
-    dispatch = SafeArrayType(types.DISPATCH)
+    dispatch = SafeArrayType(objects.DISPATCH)
     assert read(dispatch, written(dispatch, parcels, PARCELS), PARCELS) == parcels
     refuses(dispatch, data, PARCELS)
     held = Variant(0x2009, SafeArray(9, parcels, (Bound(3),)))

@@ -250,6 +250,15 @@ def test_refuses_a_header_size_that_is_too_small_odd_or_beyond_the_end(at: int, 
     refuses(bent(at + 4, size))
 
 
+@pytest.mark.spec("QC-019", "QC-022")
+def test_refuses_a_header_that_is_not_padded_to_eight_even_where_nothing_follows() -> None:
+    call = second.meth(INTERFACE, 3, b"12345678")
+    short = call[:4] + struct.pack("<I", 52) + call[8:20] + struct.pack("<I", 4) + call[24:52]
+    for last in (short, call + b"XXXX" + struct.pack("<I", 20) + bytes(12)):
+        refuses(second.message(CLASS, second.secd(CONTEXT_A), last), "header size")
+    assert len(decode(second.message(CLASS, second.secd(CONTEXT_A), call)).calls) == 1
+
+
 WRONG = [
     (24, 0), (24, 2), (24, 0xFFFFFFFF), (28, 0), (28, 2), (28, 0xFFFFFFFF),  # versions
     (32, 504), (32, 520), (32, 0), (32, 0xFFFFFFFF),  # Message Size

@@ -17,7 +17,7 @@ import click
 
 import lior
 from lior.cli.connection import Session, connected, offline
-from lior.cli.output import DONE, FAILED, Output, number
+from lior.cli.output import DONE, FAILED, Output, number, printable
 from lior.client.message import ReceivedMessage
 from lior.components import Application, Figures, aio, interface_of
 from lior.components.dumping import dump_message, message_of
@@ -268,14 +268,14 @@ def reasons(manager: lior.QueueManager, name: str) -> dict[bytes, str]:
 def show(out: Output, name: str, facts: dict[str, Any]) -> None:
     out.line(f"{name}: class {facts.get('class_id', 'unknown')}, {facts['bytes']} bytes")
     if "reason" in facts:
-        out.line(f"  dead: {facts['reason']}")
+        out.line(f"  dead: {printable(facts['reason'])}")
     if "error" in facts:
-        out.line(f"  broken: {facts['error']}")
+        out.line(f"  broken: {printable(facts['error'])}")
     for call in facts.get("calls", ()):
         arguments = call.get("arguments")
         what = call.get("method") or f"{call['interface_id']} method {call['method_number']}"
-        out.line(f"  {call['index']} {what}({', '.join(arguments) if arguments is not None else '...'}) "
-                 f"by {call['caller']}, {call['bytes']} bytes")
+        said = ", ".join(arguments) if arguments is not None else "..."
+        out.line(printable(f"  {call['index']} {what}({said}) by {call['caller']}, {call['bytes']} bytes"))
 
 
 # ---- moving ---------------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def moved(session: Session, source: str, target: str, lookup_ids: tuple[int, ...
     with session.open() as manager, manager.open_queue(source) as opened:
         subqueue = subqueue_of(manager, opened.format_name, target)
         chosen = list(lookup_ids) or [message.lookup_identifier for message in opened]
-        if manager.aio.backend.is_transactional(opened.aio.handle):
+        if opened.info().transactional:
             with manager.transaction() as transaction:
                 for lookup_id in chosen:
                     opened.move(lookup_id, subqueue, transaction=transaction)

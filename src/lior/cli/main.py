@@ -15,11 +15,13 @@ from lior.cli import (
     explain,
     messages,
     operation,
+    pipeline,
     queue,
     receiving,
     security_files,
     serve,
     storage,
+    subscription,
     top,
     trace,
     trigger,
@@ -94,7 +96,7 @@ for command in (
     operation.stats, top.top, trace.trace, operation.set_, storage.doctor, storage.backup, storage.restore,
     operation.compact,
     security_files.certificate, security_files.key, user.user, trigger.trigger, component.component,
-    explain.name, explain.error,
+    subscription.subscription, pipeline.pipeline, explain.name, explain.error,
     explain.completion,
 ):  # fmt: skip
     cli.add_command(command)

@@ -285,6 +285,14 @@ class QueueManager(Closing):
     async def transactions(self) -> list[dict[str, Any]]:
         return await self.backend.transactions()
 
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        """Readers that claim messages, with what they claimed and released, and what waits for them."""
+        return await self.backend.subscriptions()
+
+    async def abandon_subscription(self, name: str) -> None:
+        """Give back to the queues what a subscription has claimed, and forget it. Its reader is locked out."""
+        await self.backend.abandon_subscription(name)
+
     async def decide(self, transaction: UUID, *, commit: bool) -> None:
         """End a transaction in doubt: one that was prepared, and whose coordinator does not answer."""
         known = {UUID(str(found["identifier"])): found["state"] for found in await self.backend.transactions()}
@@ -469,6 +477,12 @@ class Queue(Closing):
 
     async def purge(self) -> None:
         await self._backend.purge_queue(self.format_name)
+
+    async def is_transactional(self) -> bool:
+        """Whether it takes messages in transactions only. Over RPC a handle does not say, and the queue's properties
+        do; of a queue of another computer nobody here can tell."""
+        known = self._backend.is_transactional(self.handle)
+        return (await self.info()).transactional if known is None else known
 
     async def info(self) -> QueueInfo:
         return await self._backend.queue(self.format_name)

@@ -263,6 +263,15 @@ class RemoteBackend:
     async def resume(self, name: str) -> None:
         await self._call("resume", name=name)
 
+    # Claims
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._call("subscriptions")
+        return found
+
+    async def abandon_subscription(self, name: str) -> None:
+        await self._call("abandon_subscription", name=name)
+
     # The queue manager
 
     async def set_online(self, online: bool) -> None:

@@ -308,6 +308,12 @@ class QueueManager(Closing):
     def transactions(self) -> list[dict[str, Any]]:
         return self._call(self.aio.transactions)
 
+    def subscriptions(self) -> list[dict[str, Any]]:
+        return self._call(self.aio.subscriptions)
+
+    def abandon_subscription(self, name: str) -> None:
+        self._call(self.aio.abandon_subscription, name)
+
     def decide(self, transaction: UUID, *, commit: bool) -> None:
         self._call(self.aio.decide, transaction, commit=commit)
 
@@ -418,6 +424,9 @@ class Queue(Closing):
 
     def purge(self) -> None:
         self._call(self.aio.purge)
+
+    def is_transactional(self) -> bool:
+        return self._call(self.aio.is_transactional)
 
     def info(self) -> QueueInfo:
         return self._call(self.aio.info)

@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from lior.client.aio import Queue, QueueManager, Transaction
-from lior.components.player import Player, play_dead_letters
+from lior.components.dead_letters import play_dead_letters
+from lior.components.player import Player
 from lior.components.recorder import RecorderCore
 from lior.message import ObjectId
 

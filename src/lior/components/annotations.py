@@ -20,11 +20,13 @@ from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, 
 from uuid import UUID
 
 from lior.errors import InvalidParameter, NotQueueable
+from lior.wire import automation_objects as objects
 from lior.wire import automation_types as types
 from lior.wire.automation import SCode, Variant
 from lior.wire.automation_arrays import SafeArrayType
+from lior.wire.automation_objects import InterfacePointer
 from lior.wire.automation_records import RecordType
-from lior.wire.automation_types import AutomationType, InterfacePointer, ObjectCodec, Scope
+from lior.wire.automation_types import AutomationType, ObjectCodec, Scope
 from lior.wire.automation_variants import ANY, VARIANT
 
 T = TypeVar("T")
@@ -61,8 +63,8 @@ Currency = Annotated[Decimal, types.CY]
 Dec = Annotated[Decimal, types.DECIMAL]
 Date = Annotated[datetime, types.DATE]
 BStr = Annotated[str | bytes | None, types.BSTR]
-Object = Annotated[Any, types.UNKNOWN]  # any object by value
-DispatchObject = Annotated[Any, types.DISPATCH]
+Object = Annotated[Any, objects.UNKNOWN]  # any object by value
+DispatchObject = Annotated[Any, objects.DISPATCH]
 Enum16 = Annotated[E, WIDTH_16]
 Enum32 = Annotated[E, WIDTH_32]
 ByRef = Annotated[T, BY_REFERENCE]  # [in, out], in the dispatch form only
@@ -232,7 +234,7 @@ def value_class(
         dumper, loader = dump or getattr(cls, "dump", None), load or getattr(cls, "load", None)
         if not callable(dumper) or not callable(loader):
             raise _refused("no dump and load", cls.__name__, "define both, or pass them to @value_class")
-        vt = types.DISPATCH.vt if dispatch else types.UNKNOWN.vt
+        vt = objects.DISPATCH.vt if dispatch else objects.UNKNOWN.vt
         setattr(cls, _VALUE, ObjectCodec(guid(class_id, cls.__name__), cls, dumper, loader, vt))
         return cls
 

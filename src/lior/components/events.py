@@ -77,7 +77,10 @@ class Reporter(Collector):
             facts = {name: value for name, value in vars(event).items() if value not in ("", None)}
             self._write(level, {"event": facts.pop("kind")} | facts)
         if self.hook is not None:
-            self.hook(event)
+            try:
+                self.hook(event)
+            except Exception as error:  # whatever it raises, the message goes its way
+                self.trouble(error)
 
     def call(self, message_id: str, index: int, method: str, seconds: float, error: BaseException | None) -> None:
         self.figures.call_seconds += seconds

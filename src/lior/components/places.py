@@ -49,7 +49,7 @@ class Places:
         """Answers what a player that died left behind in its slot."""
         manager = self._manager
         self._main = await manager.open_queue(self._name)  # MQ_RECEIVE_ACCESS, shared (2.1)
-        self.transactional = bool(manager.backend.is_transactional(self._main.handle))
+        self.transactional = await self._main.is_transactional()
         self._dead = await manager.open_queue(f"{self._name};{DEAD}", "peek")  # that it is there, even empty
         await self._make_reasons()
         if not self.transactional:

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from lior.client.aio import QueueManager, Transaction
@@ -47,12 +48,12 @@ class Stage:
         at = 0
         while at < len(calls):
             method = getattr(target, calls[at].method)
-            if inspect.iscoroutinefunction(method):
+            if _waits(method):
                 await self._awaited(method, calls[at])
                 at += 1
                 continue
             end = at + 1
-            while end < len(calls) and not inspect.iscoroutinefunction(getattr(target, calls[end].method)):
+            while end < len(calls) and not _waits(getattr(target, calls[end].method)):
                 end += 1
             if self._threads:
                 await asyncio.to_thread(self._together, target, calls[at:end])
@@ -102,6 +103,15 @@ class Stage:
             self._message, call.index, call.interface, call.method, call.caller, call.security, call.security_data,
             self._level, self._message.abort_count + 1, transaction, send, manager,
         )  # fmt: skip
+
+
+def _waits(method: Callable[..., Any]) -> bool:
+    return _is_coroutine_function(getattr(method, "__func__", method))
+
+
+@lru_cache(maxsize=4096)
+def _is_coroutine_function(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function)
 
 
 class Bridge:

@@ -12,32 +12,47 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, Literal, Self
 
-from lior.client.aio import NO_WAIT, Queue, QueueManager, Transaction
+from lior.client.aio import Queue, QueueManager, Transaction
 from lior.client.message import ReceivedMessage
 from lior.components.application import Application, Playback, Rejected
 from lior.components.destinations import default_queue
 from lior.components.events import Event, Figures, Hook, Reporter, described
 from lior.components.finals import final_retry
+from lior.components.intake import Intake
 from lior.components.ladder import DEAD, Ladder
 from lior.components.places import Places
 from lior.components.playback import CallFailed, Stage
-from lior.errors import LiorError, MessageLocked, MessageNotFound, Timeout, TransactionUsage
+from lior.errors import (
+    LiorError,
+    MessageLocked,
+    MessageNotFound,
+    ServiceNotAvailable,
+    StoreCorrupt,
+    StoreUnusable,
+    Timeout,
+    TransactionUsage,
+)
 
 GONE: Final = (MessageNotFound, MessageLocked, TransactionUsage)  # another reader was faster
+FOR_GOOD: Final = (ServiceNotAvailable, StoreUnusable, StoreCorrupt)  # no use in going on
 Outcome = Literal["dead", "drop"]
 
 
 class Player:
-    """`queue` None: the application's default queue. `ladder`: what happens after a failure. `concurrency`: messages
-    played at a time; their order is only kept with one. `threads`: methods that are no coroutines may block.
-    `rejected`: where a message goes that fails a check. `deduplicate`: how many message identifiers to remember, for
-    queues that may deliver twice. `reasons`: the queue where the reason of each dead message is kept, beside the
-    message's identifier as correlation id; None for none."""
+    """`queue` None: the application's default queue. `ladder`: what happens after a failure.
+
+    `concurrency`: messages played at a time; their order is only kept with one. `commits`: how many may be on their way
+    to the disk while the next message is played already; with 1 each is there before the next begins. `ahead`: how many
+    messages to receive before their turn at most, fewer when they are slow. `threads`: methods that are no coroutines
+    may block. `rejected`: where a message goes that fails a check. `deduplicate`: how many message identifiers to
+    remember, for queues that may deliver twice. `reasons`: the queue where the reason of each dead message is kept,
+    beside the message's identifier as correlation id; None for none.
+    """
 
     def __init__(
         self,
@@ -47,6 +62,8 @@ class Player:
         queue: str | None = None,
         ladder: Ladder | None = None,
         concurrency: int = 1,
+        commits: int = 32,
+        ahead: int = 16,
         threads: bool = True,
         rejected: Outcome = "dead",
         deduplicate: int = 0,
@@ -55,15 +72,19 @@ class Player:
         clock: Callable[[], float] = time.time,
         longest_wait: float = 15.0,
     ) -> None:
-        if concurrency < 1:
+        if concurrency < 1 or commits < 1 or ahead < 0:
             raise ValueError("a player plays at least one message at a time")
         self.application = application
         self.queue_name = queue or default_queue(application.name)
         self.ladder = Ladder() if ladder is None else ladder
         self.reporter = Reporter(application.name, self.queue_name, on_event)
-        self._manager = manager
+        self.manager = manager
         self._concurrency = concurrency
-        self._threads = threads
+        self._most_commits = commits
+        self._commits: deque[asyncio.Task[None]] = deque()
+        self._ahead = ahead
+        self._intake: Intake | None = None
+        self.threads = threads
         self._rejected = rejected
         self._remembered = deduplicate
         self._seen: OrderedDict[str, None] = OrderedDict()
@@ -85,6 +106,7 @@ class Player:
         for message in await self._places.open():
             await self._set_aside(self._places.slot, message, DEAD, "the process ended while it was played",
                                   kind="interrupted")
+        self._intake = Intake(self.manager, self._places.main, self._ahead)
         return self
 
     async def start(self) -> None:
@@ -109,6 +131,12 @@ class Player:
         self._stopping.set()
         tasks, self._tasks = self._tasks, []
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._close()
+
+    async def _close(self) -> None:
+        await asyncio.gather(*self._commits, return_exceptions=True)
+        if self._intake is not None:
+            await self._intake.close()
         await self._places.close()
 
     async def __aenter__(self) -> Self:
@@ -123,13 +151,19 @@ class Player:
         await self.open()
         try:
             count = 0
-            while not self._stopping.is_set() and await self._next():
-                count += 1
+            while not self._stopping.is_set():
+                if await self._next():
+                    count += 1
+                elif self._commits:
+                    await self._settle()  # what they commit may be for this queue
+                else:
+                    break
+            await self._settle()
             if self._places.transactional:
                 await self.serve_due()
             return count
         finally:
-            await self._places.close()
+            await self._close()
 
     # The queue
 
@@ -137,7 +171,9 @@ class Player:
         try:
             while not self._stopping.is_set():
                 if not await self._next():
+                    await self._settle()
                     await self._until(self._places.main.peek(None))
+            await self._settle()
         except Exception as error:
             self.reporter.trouble(error)
             raise
@@ -159,31 +195,32 @@ class Player:
         """Play the message at the head. False: there is none."""
         if not self._places.transactional:
             return await self._next_once()
-        transaction = await self._manager.transaction().begin()
-        try:
-            message = await self._places.main.receive(NO_WAIT, transaction=transaction)
-        except Timeout:
-            await transaction.abort()
+        assert self._intake is not None
+        taken = await self._intake.next()
+        if taken is None:
             return False
-        except BaseException:
-            await transaction.abort()
-            raise
+        transaction, message = taken
         await self._attempt(self._places.main, 0, message, transaction)
         return True
 
     async def _attempt(self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction) -> None:
+        assert self._intake is not None
         self.figures.active += 1
+        began = time.perf_counter()
         try:
-            failed = await self._played(level, message, transaction)
+            failed = await self._played(queue, level, message, transaction)
+            self._intake.played(time.perf_counter() - began)
             if failed is not None:
-                await self._failed(queue, level, message, failed)
+                async with self._intake.quiet():
+                    await transaction.abort()
+                    await self._failed(queue, level, message, failed)
         finally:
             self.figures.active -= 1
 
     async def _played(
-        self, level: int, message: ReceivedMessage, transaction: Transaction
+        self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction
     ) -> Rejected | CallFailed | None:
-        """Checked, played and committed, or taken back with the reason."""
+        """Checked, played and committed; or the reason to take it back."""
         try:
             if self._is_duplicate(message):
                 await transaction.commit()
@@ -191,14 +228,36 @@ class Player:
             playback = self.application.prepare(message)
             await self._play(playback, message, transaction, level)
         except (Rejected, CallFailed) as error:
-            await transaction.abort()
             return error
         except BaseException:
             await transaction.abort()
             raise
-        await transaction.commit()
-        self._done(message, playback, level)
+        self._commits.append(asyncio.create_task(self._commit(queue, level, message, transaction, playback)))
+        await self._settle(self._most_commits - 1)
         return None
+
+    async def _commit(
+        self, queue: Queue, level: int, message: ReceivedMessage, transaction: Transaction, playback: Playback
+    ) -> None:
+        """A commit that is refused is a failure of the message; one that nobody answers is the player's end."""
+        identifier = transaction.identifier
+        try:
+            await transaction.commit()
+        except FOR_GOOD:
+            raise
+        except LiorError as error:
+            assert self._intake is not None
+            async with self._intake.quiet():
+                with suppress(LiorError):
+                    await self.manager.backend.abort(identifier)
+                await self._failed(queue, level, message, CallFailed(None, "commit", error))
+            return
+        self._done(message, playback, level)
+
+    async def _settle(self, left: int = 0) -> None:
+        """Wait until no more commits than that are on their way. They end in the order in which they began."""
+        while len(self._commits) > left:
+            await self._commits.popleft()
 
     async def _play(
         self, playback: Playback, message: ReceivedMessage, transaction: Transaction | None, level: int
@@ -207,7 +266,7 @@ class Player:
             target = playback.served.factory()
         except Exception as error:
             raise CallFailed(None, playback.served.name, error) from error
-        stage = Stage(self._manager, message, transaction, self.reporter, level=level, threads=self._threads)
+        stage = Stage(self.manager, message, transaction, self.reporter, level=level, threads=self.threads)
         await stage.play(target, playback.calls)
 
     def _done(self, message: ReceivedMessage, playback: Playback, level: int) -> None:
@@ -217,14 +276,14 @@ class Player:
             if len(self._seen) > self._remembered:
                 self._seen.popitem(last=False)
         if playback.skipped:
-            self._tell("skipped", message, f"headers that nobody defined: {playback.skipped!r}", level=level)
-        self._tell("played", message, level=level)
+            self.tell("skipped", message, f"headers that nobody defined: {playback.skipped!r}", level=level)
+        self.tell("played", message, level=level)
 
     def _is_duplicate(self, message: ReceivedMessage) -> bool:
         if message.id not in self._seen:
             return False
         self.figures.duplicates += 1
-        self._tell("duplicate", message)
+        self.tell("duplicate", message)
         return True
 
     # Failures
@@ -235,7 +294,7 @@ class Player:
             await self._reject(queue, message, why, level)
             return
         self.figures.messages_aborted += 1
-        self._tell("aborted", message, described(why.error), call=why.index, level=level)
+        self.tell("aborted", message, described(why.error), call=why.index, level=level)
         if not self.ladder.is_exhausted(level, message.abort_count + 1):
             return
         if level < self.ladder.levels:
@@ -249,7 +308,7 @@ class Player:
     async def _reject(self, queue: Queue, message: ReceivedMessage, why: Rejected, level: int) -> None:
         """No application code ran, and none ever will for this message (3.1.5)."""
         self.figures.messages_rejected += 1
-        self._tell("rejected", message, str(why), level=level)
+        self.tell("rejected", message, str(why), level=level)
         if self._rejected == "drop":
             with suppress(*GONE):
                 await queue.receive_by_lookup_id(message.lookup_identifier)
@@ -261,21 +320,21 @@ class Player:
         playback = self.application.prepare(message)
         if playback.served.exception_class is None:
             return False
-        transaction = await self._manager.transaction().begin()
+        transaction = await self.manager.transaction().begin()
         try:
             await queue.receive_by_lookup_id(message.lookup_identifier, transaction=transaction)
-            stage = Stage(self._manager, message, transaction, self.reporter, level=level, threads=self._threads)
+            stage = Stage(self.manager, message, transaction, self.reporter, level=level, threads=self.threads)
             await final_retry(playback, stage, "final_server_retry")
         except GONE:
             await transaction.abort()
             return True
         except Exception as error:
             await transaction.abort()
-            self._tell("aborted", message, f"exception class: {described(error)}", level=level)
+            self.tell("aborted", message, f"exception class: {described(error)}", level=level)
             return False
         await transaction.commit()
         self.figures.messages_played += 1
-        self._tell("handled", message, "by the exception class", level=level)
+        self.tell("handled", message, "by the exception class", level=level)
         return True
 
     async def _set_aside(
@@ -289,15 +348,15 @@ class Player:
         try:
             await self._places.move(queue, message, subqueue, facts if dead else None)
         except GONE as error:
-            self._tell("moved", message, f"{reason}; gone meanwhile: {described(error)}", level=level)
+            self.tell("moved", message, f"{reason}; gone meanwhile: {described(error)}", level=level)
             return
         if dead:
             self.figures.messages_dead += 1
         else:
             self.figures.messages_moved += 1
-        self._tell(kind or ("dead" if dead else "moved"), message, reason, moved_to=subqueue, call=call, level=level)
+        self.tell(kind or ("dead" if dead else "moved"), message, reason, moved_to=subqueue, call=call, level=level)
 
-    def _tell(self, kind: Any, message: ReceivedMessage, reason: str = "", **facts: Any) -> None:
+    def tell(self, kind: Any, message: ReceivedMessage, reason: str = "", **facts: Any) -> None:
         if kind in ("aborted", "dead", "rejected"):
             self.figures.last_error = reason
         self.reporter.event(Event(kind, message.id, message.lookup_identifier, reason, **facts))
@@ -328,7 +387,7 @@ class Player:
         return following
 
     async def _retry(self, queue: Queue, level: int, lookup_id: int) -> None:
-        transaction = await self._manager.transaction().begin()
+        transaction = await self.manager.transaction().begin()
         try:
             message = await queue.receive_by_lookup_id(lookup_id, transaction=transaction)
         except GONE:
@@ -338,6 +397,7 @@ class Player:
             await transaction.abort()
             raise
         await self._attempt(queue, level, message, transaction)
+        await self._settle()
 
     # A queue without transactions
 
@@ -358,41 +418,8 @@ class Player:
             await self._reject(slot, message, error, 0)
         except CallFailed as error:
             self.figures.messages_aborted += 1
-            self._tell("aborted", message, described(error.error), call=error.index)
+            self.tell("aborted", message, described(error.error), call=error.index)
             await self._set_aside(slot, message, DEAD, str(error), call=error.index)
         finally:
             self.figures.active -= 1
         return True
-
-
-async def play_dead_letters(player: Player, queue: str) -> int:
-    """Messages that could not be delivered, in the sender's transactional dead-letter queue: the exception class of
-    their class is told with `final_client_retry` and gets their calls. Answers how many it took."""
-    manager, count = player._manager, 0
-    async with await manager.open_queue(queue) as opened:
-        async for found in opened:
-            with suppress(Rejected):
-                playback = player.application.prepare(found)
-                if playback.served.exception_class is not None:
-                    count += await _dead_letter(player, manager, opened, found, playback)
-    return count
-
-
-async def _dead_letter(
-    player: Player, manager: QueueManager, queue: Queue, message: ReceivedMessage, playback: Playback
-) -> int:
-    transaction = await manager.transaction().begin()
-    try:
-        await queue.receive_by_lookup_id(message.lookup_identifier, transaction=transaction)
-        stage = Stage(manager, message, transaction, player.reporter, level=0, threads=player._threads)
-        await final_retry(playback, stage, "final_client_retry")
-    except (LiorError, CallFailed) as error:
-        await transaction.abort()
-        player._tell("aborted", message, f"exception class: {described(error)}")
-        return 0
-    except BaseException:
-        await transaction.abort()
-        raise
-    await transaction.commit()
-    player._tell("handled", message, "by the exception class, at the sender")
-    return 1

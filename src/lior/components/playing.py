@@ -8,6 +8,7 @@ from typing import Any, Self
 from lior.client.sync import QueueManager
 from lior.components import player as asynchronous
 from lior.components.application import Application
+from lior.components.dead_letters import play_dead_letters
 from lior.components.events import Figures
 
 
@@ -47,7 +48,7 @@ class Player:
 
     def play_dead_letters(self, queue: str) -> int:
         """See `lior.components.aio.play_dead_letters`."""
-        return self._call(asynchronous.play_dead_letters, self.aio, queue)
+        return self._call(play_dead_letters, self.aio, queue)
 
     def __enter__(self) -> Self:
         self.start()

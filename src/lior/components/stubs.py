@@ -8,8 +8,9 @@ from typing import Final
 from lior.components.interface import NONE, Interface, Method, Parameter
 from lior.wire import automation as at
 from lior.wire.automation_arrays import SafeArrayType
+from lior.wire.automation_objects import InterfacePointer
 from lior.wire.automation_records import RecordType
-from lior.wire.automation_types import AutomationType, Enumeration, InterfacePointer
+from lior.wire.automation_types import AutomationType, Enumeration
 
 _INTEGERS: Final = frozenset({at.VT_I1, at.VT_UI1, at.VT_I2, at.VT_UI2, at.VT_I4, at.VT_UI4, at.VT_INT, at.VT_UINT,
                               at.VT_I8, at.VT_UI8, at.VT_ERROR})

@@ -39,11 +39,12 @@ class Nobody:
 
 
 class Change:
-    __slots__ = ("_refused", "_reply", "_steps", "_value", "operations", "ordered")
+    __slots__ = ("_refused", "_reply", "_steps", "_value", "lazy", "operations", "ordered")
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.ordered = False  # nothing to store, but must not overtake changes that are waiting
+        self.lazy = False  # nobody waits for it: it may go with the next that somebody waits for
         # Flat triples (after the commit, after its failure, arguments): each object less here is one that the
         # garbage collector does not look at for every message.
         self._steps: tuple[Any, ...] = ()

@@ -83,8 +83,10 @@ class Core:
         self.throttled = ""  # the reason, while the disk is too full to take messages
         self.broken: LiorError | None = None  # set for good when durability can no longer be promised
         self.pending: list[Change] = []
+        self.awaited = False  # somebody waits for one of them
         self.pending_count = 0  # of what they are made of
         self.wake: Callable[[], None] = _nothing  # the engine's: something is pending or due
+        self.wake_later: Callable[[], None] = _nothing  # the engine's: something is pending that nobody waits for
         self.on_many: Callable[[], None] = _nothing  # the engine's: again MANY more changes are pending
         self.listeners: list[Callable[[Event], None]] = []
         self.message_listeners: list[Callable[[Event], None]] = []  # those of them who hear of each message
@@ -99,21 +101,33 @@ class Core:
             change.fail(self.broken)
         elif change.operations or change.ordered:
             self.pending.append(change)
-            self.joined_pending()
+            count = change.count
+            if count > 1:
+                self._count_more(count - 1)
+            self.joined_pending(change.lazy)
         else:
             change.finish()
 
-    def joined_pending(self) -> None:
+    def joined_pending(self, lazy: bool = False) -> None:
         """One more is pending, or one more in the last that is."""
         self.pending_count = count = self.pending_count + 1
-        if count == 1:
+        if not lazy and not self.awaited:
+            self.awaited = True
             self.wake()
-        elif not count % MANY:
+        elif count == 1:
+            self.wake_later()
+        if not count % MANY:
+            self.on_many()
+
+    def _count_more(self, count: int) -> None:
+        before, self.pending_count = self.pending_count, self.pending_count + count
+        if before // MANY != self.pending_count // MANY:
             self.on_many()
 
     def take_pending(self) -> list[Change]:
         pending, self.pending = self.pending, []
         self.pending_count = 0
+        self.awaited = False
         return pending
 
     def storage_failed(self, changes: Iterable[Change], error: LiorError) -> None:

@@ -10,6 +10,7 @@ from lior.queues.position import Position
 from lior.queues.queue import START, Queue
 
 if TYPE_CHECKING:
+    from lior.message import Message
     from lior.names import FormatName
     from lior.security import Caller
 
@@ -155,10 +156,17 @@ class OpenQueueDescriptor:
 class TwoPhaseRead:
     """A message that was handed out and waits for the reader's word ([MS-MQDMPR] 3.1.7.1.11)."""
 
-    __slots__ = ("descriptor", "handle", "message", "position")
+    __slots__ = ("_message", "descriptor", "handle", "position")
 
     def __init__(self, handle: int, descriptor: OpenQueueDescriptor, position: Position) -> None:
         self.handle = handle
         self.descriptor = descriptor
         self.position = position
-        self.message = position.read()
+        self._message: Message | None = None
+
+    @property
+    def message(self) -> Message:
+        """The reader's own; while the position is locked nothing changes in what it is read from."""
+        if self._message is None:
+            self._message = self.position.read()
+        return self._message

@@ -6,7 +6,7 @@ store through changes that the engine commits (`take_pending`, `committed`, `fai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -32,13 +32,16 @@ from lior.queues.descriptor import (
 from lior.queues.events import Event, MessageAwaitsTransfer, QueueManagerStarted, QueueManagerStopped
 from lior.queues.incoming_streams import IncomingStreams
 from lior.queues.machine import Machine
+from lior.queues.many import Told
 from lior.queues.message_history import MessageHistory
 from lior.queues.moving import Moving
 from lior.queues.opening import Opening
 from lior.queues.outgoing import OutgoingQueue, dispatch_order
 from lior.queues.outgoing_streams import OutgoingStreams
 from lior.queues.ports import Ids, Store, TransactionOutcomes
+from lior.queues.publishing import Publishing
 from lior.queues.queue import Queue
+from lior.queues.read_batches import ReadBatches
 from lior.queues.reading import Reading
 from lior.queues.removal import Removal
 from lior.queues.routing import Routing
@@ -87,7 +90,9 @@ class QueueManager:
         self.outgoing_streams = OutgoingStreams(self.core, self.sending, self.removal, Awaiting(self.core))
         self.incoming_streams = IncomingStreams(self.core, self.removal)
         self.batches = Batches(self.core, self.sending, self.removal, self.outgoing_streams)
+        self.read_batches = ReadBatches(self.core, self.reading, self.removal)
         self.message_history = MessageHistory()
+        self.publishing = Publishing(self.core, self.sending, self.transactions)
         self.subscriptions = Subscriptions(self.core, self.access, self.removal, self.moving)
         self.tracing = Tracing(self.sending)
 
@@ -105,6 +110,7 @@ class QueueManager:
             self.message_history,
             self.core.peers,
             self.subscriptions,
+            self.publishing,
         )
         load(self.core, self.transactions, parts)
         for transaction in self.transactions.in_doubt():
@@ -308,6 +314,21 @@ class QueueManager:
     def receive_end(self, read: TwoPhaseRead, reply: Reply, *, delete: bool) -> None:
         self._require_ready()
         self.reading.end(read, reply, delete=delete)
+
+    def send_all(
+        self, descriptor: OpenQueueDescriptor, messages: Sequence[Message], callers: Sequence[Any], told: Told
+    ) -> bool:
+        """As `send` for each; `told` of the callers and the positions of their messages. False: nothing was done."""
+        return self.state is QueueManagerState.READY and self.batches.send(descriptor, messages, callers, told)
+
+    def receive_first(self, descriptor: OpenQueueDescriptor, most: int) -> list[TwoPhaseRead]:
+        """As `receive` in two phases for each of the first messages, as far as that can be said at once."""
+        return self.read_batches.take(descriptor, most) if self.state is QueueManagerState.READY else []
+
+    def receive_end_all(self, reads: Sequence[TwoPhaseRead], callers: Sequence[Any], told: Told) -> bool:
+        """As `receive_end` with deletion for each; `told` of the callers whose read ended, or did not. False: nothing
+        was done."""
+        return self.state is QueueManagerState.READY and self.read_batches.end(reads, callers, told)
 
     def peek(
         self,

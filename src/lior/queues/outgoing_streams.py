@@ -22,7 +22,7 @@ from lior.queues.events import MessageAwaitsTransfer, MessageDeleted, StorageFai
 from lior.queues.final_acknowledgements import FinalAcknowledgements, Place
 from lior.queues.outgoing import OutgoingQueue, SequenceInfo
 from lior.queues.ports import DeleteMessages, LoadedState, PutState
-from lior.queues.position import Position
+from lior.queues.position import Position, State
 from lior.queues.removal import HELD, Removal
 from lior.queues.sending import Sending
 from lior.queues.sends import Sends
@@ -163,6 +163,12 @@ class OutgoingStreams:
             stream.sent_to = lookup_id
             stream.unacked += 1
             self.finals.sent.add(message.identifier.uniquifier, (stream.queue, lookup_id))
+            last, stream.last = stream.last, position
+            if last is not None and last.state is State.LOCKED:  # so it is here, and no copy of what was
+                known = last.message.transaction  # nearly always the one before it, and still here
+                number = transaction.sequence_number - 1
+                if known is not None and (known.sequence_identifier, known.sequence_number) == (sequence_id, number):
+                    return number
         before = stream.entries.before(lookup_id)
         known_here = stream.queue.positions
         while before is not None:
@@ -249,8 +255,9 @@ class OutgoingStreams:
     def _up_to(self, stream: OutgoingStream, sequence_id: int, number: int) -> Iterator[Position]:
         """The messages that an acknowledgement is about and nobody else removes."""
         queue = stream.queue
+        here = queue.positions
         for lookup_id in stream.entries:
-            position = self._at(queue, lookup_id)
+            position = here.get(lookup_id) or self._at(queue, lookup_id)
             if position is None or position.message.transaction is None:
                 continue
             known = position.message.transaction

@@ -4,6 +4,7 @@ A recoverable message that nobody touches has no Position in memory: its lookup 
 one that is Available. A Position is made when a message is new, express, locked or held in the cache.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,17 @@ TRANSITIONS: Final[dict[tuple[State, Step], State]] = {
 
 class IllegalStep(AssertionError):
     """A position was asked for a step that its state does not have: a defect of the queue manager."""
+
+
+def step_all(positions: Sequence["Position"], before: State, step: Step, owner: object = None) -> None:
+    """The same step of many that are in the same state, as a rule."""
+    after = TRANSITIONS[before, step]
+    for position in positions:
+        if position.state is before:
+            position.state = after
+        else:
+            position.step(step)
+        position.owner = owner
 
 
 class Position:

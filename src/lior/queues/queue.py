@@ -13,7 +13,7 @@ from lior.queues.definition import QueueProperties, QueueScope, QueueType
 from lior.queues.expiry import time_to_be_received_end
 from lior.queues.index import LookupIndex
 from lior.queues.ports import PutQueue, Store, StoredMessage
-from lior.queues.position import Position, State, Step
+from lior.queues.position import Position, State, Step, step_all
 
 if TYPE_CHECKING:
     from lior.queues.descriptor import OpenQueueDescriptor
@@ -233,8 +233,8 @@ class Queue:
 
     def lock_first(self, positions: Sequence[Position], owner: object) -> None:
         """As `lock`, for the first messages of the order, which are in memory."""
+        step_all(positions, State.AVAILABLE, Step.LOCK, owner)
         for position in positions:
-            position.lock(owner)
             if position.cached:
                 self.cache.used -= position.size
                 position.cached = False
@@ -258,12 +258,17 @@ class Queue:
 
     def publish_all(self, positions: Sequence[Position]) -> None:
         """As `publish`, for new positions in their order."""
-        self.available.extend([position.lookup_id for position in positions])
+        cache, ids = self.cache, [position.lookup_id for position in positions]
+        self.available.extend(ids)
+        self.positions.update(zip(ids, positions, strict=True))
         for position in positions:
-            if not position.stored:
-                self.positions[position.lookup_id] = position
-            elif not self._keep(position):
-                self.positions.pop(position.lookup_id, None)
+            if position.stored:
+                used = cache.used + position.size
+                if used > cache.limit:
+                    del self.positions[position.lookup_id]
+                else:
+                    cache.used = used
+                    position.cached = True
 
     def delete(self, position: Position) -> None:
         """[MS-MQDMPR] 3.1.7.2.1: bytes are counted off here and nowhere else."""
@@ -276,14 +281,15 @@ class Queue:
 
     def delete_all(self, positions: Sequence[Position]) -> None:
         """As `delete` for each."""
-        held = self.positions
+        step_all(positions, State.LOCKED, Step.DELETE)
+        forget, total = self.positions.pop, 0
         for position in positions:
-            position.step(Step.DELETE)
-            position.owner = None
-            self.total_bytes -= position.size
-            held.pop(position.lookup_id, None)
-            if self.peekable and position.lookup_id in self.peekable:
-                self.peekable.remove(position.lookup_id)
+            forget(position.lookup_id, None)
+            total += position.size
+        if self.peekable:
+            gone = {position.lookup_id for position in positions}
+            self.peekable = [lookup_id for lookup_id in self.peekable if lookup_id not in gone]
+        self.total_bytes -= total
         self.unavailable -= len(positions)
 
     # Seeking

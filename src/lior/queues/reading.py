@@ -152,14 +152,14 @@ class Reading:
         if delete or read.position.state is State.PURGE_PENDING:
             purged = read.position.state is State.PURGE_PENDING
             reason = self._removal.purge_reason(read.position.queue) if purged else MessageClass.ACK_RECEIVE
-            change.otherwise(self._not_ended, read)
+            change.otherwise(self.not_ended, read)
             self._removal.stage(change, read.position, reason)
         else:
             change.then(self._removal.release_from, read, read.position)
         change.answer(reply)
         self._core.submit(change)
 
-    def _not_ended(self, read: TwoPhaseRead) -> None:
+    def not_ended(self, read: TwoPhaseRead) -> None:
         """The commit failed: the reader may end it again, if it is still there."""
         if read.descriptor.closed:
             self._removal.release_from(read, read.position)

@@ -27,7 +27,7 @@ from lior.queues.events import MessageAvailable, MessageAwaitsTransfer
 from lior.queues.expiry import in_transit_end, time_to_be_received_end, time_to_reach_queue_end
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import PutMessage
-from lior.queues.position import Position, State, Step
+from lior.queues.position import Position, State, Step, step_all
 from lior.queues.queue import Queue
 from lior.queues.routing import Routing, parse_single
 from lior.queues.sends import MOST, Sends
@@ -89,13 +89,31 @@ class Sending:
         core.require_room(queue, size)
         change = Change() if transaction is not None or not message.delivery_guarantee else self._change(queue, message)
         self._stamp(change, message)
-        self._stage_send(change, queue, descriptor, message, transaction)
+        self._address(queue, descriptor, message, transaction is not None)
+        if transaction is not None:
+            self.enlist(transaction, queue, message)
+        else:
+            self.stage_arrival(change, queue, message, size)
         change.answer(reply, message.identifier)
         core.traffic.sent += 1
         if core.pending and core.pending[-1] is change:
             core.joined_pending()
         else:
             core.submit(change)
+
+    def stage(self, change: Change, descriptor: OpenQueueDescriptor, message: Message) -> None:
+        """Send to one queue outside a transaction, as part of somebody's change. `check` comes before."""
+        queue = descriptor.require(SEND_ACCESS, "send")
+        self._stamp(change, message)
+        self._stage_send(change, queue, descriptor, message, None)
+        self._core.traffic.sent += 1
+
+    def check(self, descriptor: OpenQueueDescriptor, message: Message, transactional: bool) -> Queue:
+        """Everything but the room for it; the queue that it would go to."""
+        check_message(message)
+        queue = descriptor.require(SEND_ACCESS, "send")
+        self._check_target(queue, descriptor, message, transactional)
+        return queue
 
     def _change(self, queue: Queue, message: Message) -> Change:
         """The change for a recoverable message: that of the one before, if this goes to the same queue and nothing
@@ -125,7 +143,7 @@ class Sending:
         self._address(queue, descriptor, message, True)
         message.priority, message.delivery_guarantee = 0, 1
         message.transaction = place
-        self.stage_arrival(change, queue, message)
+        self.stage_arrival(change, queue, message, size)
         change.answer(reply, message.identifier)
         core.traffic.sent += 1
         if core.pending and core.pending[-1] is change:
@@ -321,19 +339,19 @@ class Sending:
 
     # Staging
 
-    def stage_arrival(self, change: Change, queue: Queue, message: Message) -> None:
+    def stage_arrival(self, change: Change, queue: Queue, message: Message, size: int = 0) -> None:
         """The message reaches its queue: insert it, acknowledge the arrival, journal at the source. One
         that has no time left never becomes visible and goes straight to what follows its expiry."""
         if isinstance(queue, OutgoingQueue):
             if message.transaction is not None and self._core.is_source(message):
                 self.stage_in_stream(change, queue, message)
             else:
-                self.stage_insert(change, queue, message)
+                self.stage_insert(change, queue, message, size=size)
             return
         if message.time_to_be_received != INFINITE and self._has_expired(message):
             self.expire(change, queue, message)
             return
-        self.stage_insert(change, queue, message)
+        self.stage_insert(change, queue, message, size=size)
         if message.administration_queue and wants_acknowledgement(message, MessageClass.ACK_REACH_QUEUE):
             self.stage_acknowledgement(change, message, MessageClass.ACK_REACH_QUEUE)
         if message.positive_journaling_requested and self._core.is_source(message):
@@ -343,7 +361,14 @@ class Sending:
         return time_to_be_received_end(message) <= self._core.clock.wall()
 
     def stage_insert(
-        self, change: Change, queue: Queue, message: Message, *, abort_count: int = 0, move_count: int = 0
+        self,
+        change: Change,
+        queue: Queue,
+        message: Message,
+        *,
+        abort_count: int = 0,
+        move_count: int = 0,
+        size: int = 0,
     ) -> Position:
         """A new position, visible when the change is on disk ([MS-MQDMPR] 3.1.7.1.9)."""
         core = self._core
@@ -356,7 +381,9 @@ class Sending:
             expires = time_to_be_received_end(message)
         lookup_id = (7 - message.priority) << 56 | core.lookup_ids.next(change)
         stored = message.delivery_guarantee != 0
-        position = Position(queue, lookup_id, message, now, stored, expires, abort_count, move_count)
+        position = Position(
+            queue, lookup_id, message, now, stored, expires, abort_count, move_count, 0.0, State.STAGED, size
+        )
         size = position.size
         if stored:
             if not queue.persisted:
@@ -393,6 +420,8 @@ class Sending:
         position.step(_PUBLISH)
         if position.expires:
             self._core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
+            if not position.stored:
+                self._core.wake()  # no commit comes after which the engine would look when it expires
         if self._core.fates is not None:
             self._core.fates.arrived(position)
         self.make_available(position)
@@ -407,10 +436,11 @@ class Sending:
         core.staged_bytes -= total
         core.traffic.arrived += count
         core.traffic.arrived_bytes += total
+        step_all(positions, State.STAGED, _PUBLISH)
+        queue_id, expires = queue.queue_id, core.expiries.add
         for position in positions:
-            position.step(_PUBLISH)
             if position.expires:
-                core.expiries.add(position.expires, queue.queue_id, position.lookup_id)
+                expires(position.expires, queue_id, position.lookup_id)
         if core.fates is not None:
             core.fates.arrived_all(positions)
         if queue.waiters or core.message_listeners:

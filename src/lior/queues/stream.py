@@ -39,6 +39,7 @@ class OutgoingStream:
         "change",
         "counts",
         "entries",
+        "last",
         "last_number",
         "left",
         "queue",
@@ -71,6 +72,7 @@ class OutgoingStream:
         self.change: Change | None = None  # the last that put messages in, and which
         self.batch = Batch(0)
         self.sent_to = 0  # the highest lookup id that was transmitted in this run
+        self.last: Position | None = None  # and where it stands
         self.unacked = 0  # entries that were
         self.acked = (0, 0)  # stream and number of the last order acknowledgement
         self.unread_from = self.unread_to = LOWEST - 1
@@ -115,6 +117,8 @@ class OutgoingStream:
 
     def forget(self, position: Position) -> None:
         """A message left the queue, whatever the reason."""
+        if self.last is position:
+            self.last = None
         transaction = position.message.transaction
         if transaction is None or not self.entries.discard(position.lookup_id):
             return
@@ -130,6 +134,8 @@ class OutgoingStream:
 
     def forget_all(self, positions: Sequence[Position]) -> None:
         """As `forget` for each."""
+        if self.last in positions:
+            self.last = None
         ids = [position.lookup_id for position in positions]
         place = positions[0].message.transaction
         whole = place is not None and self.entries.head(len(ids)) == ids and all(

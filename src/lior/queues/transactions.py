@@ -50,7 +50,8 @@ class Transactions:
 
     def _next_index(self) -> int:
         """20 bits, distinct among live transactions: the wire tells transactions apart by it (MQ-125)."""
-        used = {transaction.index for transaction in self._core.transactions.values()}
+        live = self._core.transactions
+        used = {transaction.index for transaction in live.values()} if live else ()
         while True:
             self._last_index = (self._last_index + 1) & ((1 << INDEX_BITS) - 1)
             if self._last_index not in used:
@@ -86,8 +87,9 @@ class Transactions:
 
     # Commit
 
-    def commit(self, identifier: UUID, reply: Reply) -> None:
-        """Everything of the transaction becomes durable and visible together (DM-074)."""
+    def commit(self, identifier: UUID, reply: Reply, also: Callable[[Change], None] | None = None) -> None:
+        """Everything of the transaction becomes durable and visible together (DM-074); `also` puts more into the same
+        change."""
         self._core.require_service()
         transaction = self.find(identifier)
         if transaction.state is TransactionState.PREPARING:
@@ -106,6 +108,8 @@ class Transactions:
                 self._commit_enqueue(change, operation)
             elif operation.position.owner is transaction:
                 self._commit_taken(change, operation)
+        if also is not None:
+            also(change)
         change.then(self._ended, transaction)
         change.answer(reply)
         self._core.submit(change)

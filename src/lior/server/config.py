@@ -18,6 +18,7 @@ from uuid import UUID
 from lior.errors import BadConfiguration
 from lior.protocols.binary.settings import SessionSettings
 from lior.protocols.security.policy import SecurityPolicy
+from lior.server.bulk.settings import BulkSection
 from lior.server.fates import ALL, LEVELS
 from lior.server.rpc.settings import RpcSection
 from lior.server.setting import port, setting
@@ -162,6 +163,7 @@ class Settings:
     multicast: MulticastSection = field(default_factory=MulticastSection)
     admin: AdminSection = field(default_factory=AdminSection)
     rpc: RpcSection = field(default_factory=RpcSection)
+    bulk: BulkSection = field(default_factory=BulkSection)
     record: RecordSection = field(default_factory=RecordSection)
     log: LogSection = field(default_factory=LogSection)
     security: SecurityPolicy = field(default_factory=SecurityPolicy)

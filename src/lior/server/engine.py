@@ -34,6 +34,7 @@ DISK_CHECK: Final = 0.25  # seconds between looks at the free space, while chang
 LONGEST_SLEEP: Final = 30.0  # seconds: wall clocks are set and computers sleep, so look again
 TIDY_BYTES: Final = 4 << 20  # after so much committed by the loop the thread looks whether the log is due
 MOST_CHANGES: Final = 4096  # that wait for their commit; who sends more waits in line
+LAZY: Final = 0.02  # seconds that a change which nobody waits for waits for one to go with
 MOST_AT_ONCE: Final = 64  # calls of one turn that are answered in it
 MOST_BYTES: Final = 32 << 20  # of messages that wait for their commit, likewise
 
@@ -92,6 +93,7 @@ class Engine:
         self._at_once = 0  # answers in this turn that nothing had to be waited for
         self.at_end: list[Callable[[], None]] = []  # called before the store is closed
         manager.core.wake = self._wake
+        manager.core.wake_later = self._wake_later
         manager.core.on_many = self._look_at_the_crowd
 
     async def start(self, outcomes: TransactionOutcomes | None = None) -> None:
@@ -168,7 +170,7 @@ class Engine:
         while self.manager.core.pending or self._under_way or self._again:
             if self._quiet is None:
                 self._quiet = self._loop.create_future()
-            self._wake()
+            self._wake_now()
             await asyncio.shield(self._quiet)
 
     # Commits
@@ -177,6 +179,15 @@ class Engine:
         if not self._turn_planned:
             self._turn_planned = True
             self._loop.call_soon(self._turn)
+
+    def _wake_later(self) -> None:
+        self._loop.call_later(LAZY, self._wake_now)
+
+    def _wake_now(self) -> None:
+        """Whatever is pending is to be committed, though nobody may wait for it."""
+        core = self.manager.core
+        core.awaited = bool(core.pending)
+        self._wake()
 
     def _look_at_the_crowd(self) -> None:
         self.crowded = self._is_crowded()
@@ -253,7 +264,7 @@ class Engine:
         as under way until then, so that what only waits for its turn does not come before its answers."""
         if again:
             self._again += changes
-        elif not (self._may_block and self._committer.quick):
+        elif self.manager.core.awaited and not (self._may_block and self._committer.quick):
             self._hand_over_pending()
         if error is None:
             self.commits += 1
@@ -267,7 +278,7 @@ class Engine:
             self._try_again()
         if self.crowded:
             self._let_in()
-        if self.manager.core.pending:
+        if self.manager.core.awaited:
             self._wake()
         self._arm_timer()
         self._say_quiet()

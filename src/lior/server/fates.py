@@ -132,20 +132,27 @@ class Recorder:
         if self._resting or self._at == _BUFFER:
             self._plan()
 
-    # And of many at once: the same rows, without a call for each.
+    # And of many at once: the same rows, without a call for each. A batch that arrived has the time of its last.
 
     def arrived_all(self, positions: Sequence[Position]) -> None:
+        stored = positions[0].stored
         for position in positions:
-            self.arrived(position)
+            message = position.message
+            if message.failure_reason or message.message_class or message.failed_destination \
+                    or position.stored is not stored:
+                for each in positions:
+                    self.arrived(each)
+                return
+        self._tell_all(_ARRIVED if stored else _EXPRESS, positions, positions[-1].arrival_time, 0, "")
 
     def removed_all(self, positions: Sequence[Position], reason: int) -> None:
-        self._tell_all(_REMOVED, positions, reason, "")
+        self._tell_all(_REMOVED, positions, self._wall(), reason, "")
 
     def handed_all(self, positions: Sequence[Position], hop: str) -> None:
-        self._tell_all(_HANDED, positions, 0, hop)
+        self._tell_all(_HANDED, positions, self._wall(), 0, hop)
 
-    def _tell_all(self, fate: int, positions: Sequence[Position], reason: int, detail: str) -> None:
-        now, own, details, correlations = self._wall(), self._own, self._details, self._correlations
+    def _tell_all(self, fate: int, positions: Sequence[Position], now: float, reason: int, detail: str) -> None:
+        own, details, correlations = self._own, self._details, self._correlations
         places, buffer, at = self._places, self._buffer, self._at
         for position in positions:
             message, queue = position.message, position.queue
@@ -310,6 +317,10 @@ class FailureRecorder(Recorder):
     def arrived(self, position: Position) -> None:
         if position.message.failure_reason:
             super().arrived(position)
+
+    def arrived_all(self, positions: Sequence[Position]) -> None:
+        for position in positions:
+            self.arrived(position)
 
     def removed(self, position: Position, reason: int) -> None:
         if reason not in POSITIVE:

@@ -25,6 +25,7 @@ from lior.queues.descriptor import (
 from lior.queues.machine import QUEUE_MANAGER
 from lior.queues.manager import QueueManager
 from lior.queues.outgoing import OutgoingQueue
+from lior.queues.publishing import Item
 from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.security import Caller, SecurityDescriptor
@@ -37,8 +38,11 @@ from lior.server.whereabouts import Whereabouts, wanted_of
 from lior.store.fates import DAYS, MOST_ROWS
 from lior.store.memory import MemoryStore
 from lior.store.sqlite import SqliteStore
+from lior.store.stages import discard_all as discard_stages
+from lior.store.stages import read_all as read_stages
 
 MEMORY = ":memory:"
+MOST_PUBLISHED = 1 << 30  # bytes of one batch
 
 Info = TypeVar("Info")
 
@@ -56,6 +60,7 @@ class LocalBackend(Generic[Info]):
         self._store = store
         self._caller = caller
         self._describe = describe
+        self.most_published = MOST_PUBLISHED
 
     def for_caller(self, caller: Caller) -> LocalBackend[Info]:
         """The same queue manager for somebody else."""
@@ -302,6 +307,65 @@ class LocalBackend(Generic[Info]):
     async def connections(self) -> list[dict[str, Any]]:
         """To other queue managers: none without a server around the engine."""
         return []
+
+    # Claims
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        return [self.manager.subscriptions.figures(log) for log in self.manager.subscriptions]
+
+    def abandon_subscription(self, name: str) -> Awaitable[None]:
+        log = self.manager.subscriptions.find(name)
+        self._check_claims(log.definition.queues)
+        return self._call(self.manager.subscriptions.abandon, name)
+
+    async def subscribe(self, name: str, queues: list[str], takeover: bool, options: Mapping[str, Any]) -> Any:
+        found = [self.manager.find_queue(queue) for queue in queues]
+        log = await self._call(
+            self.manager.subscriptions.subscribe, name, found, self._caller, takeover=takeover, **options)
+        return self.manager.subscriptions.figures(log)
+
+    def claim(self, name: str, epoch: UUID, start: int, max_rows: int, max_bytes: int) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.claim, name, epoch, start, max_rows, max_bytes)
+
+    async def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
+        return self.manager.subscriptions.plan(name, start, end, parts)
+
+    def release(self, name: str, epoch: UUID, ordinal: int) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.release, name, epoch, ordinal)
+
+    def reject_claimed(self, name: str, epoch: UUID, ordinals: list[int]) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.reject, name, epoch, ordinals)
+
+    async def publish(self, writer: str, batch: int, stages: list[str]) -> int:
+        """Send what was put aside under these names, once: a batch that was published before is left out."""
+        directory, most = getattr(self._store, "directory", None), self.most_published
+        if directory is None:
+            raise UnsupportedOperation("a queue manager in memory puts nothing aside", where="publish")
+        last = self.manager.publishing.last(writer)
+        items: list[Item] = []
+        if last is None or batch > last:
+            staged = await asyncio.to_thread(read_stages, directory, stages, most)
+            opened: dict[str, OpenQueueDescriptor] = {}
+            try:
+                for name in dict.fromkeys(each.destination for each in staged):
+                    opened[name] = self.manager.open(
+                        name, QueueAccessType.SEND, QueueShareMode.DENY_NONE, caller=self._caller)
+                items = [Item(opened[each.destination], each.message, each.transactional) for each in staged]
+                sent: int = await self._call(self.manager.publishing.publish, writer, batch, items)
+            finally:
+                for handle in opened.values():
+                    self.manager.close(handle)
+        else:
+            sent = await self._call(self.manager.publishing.publish, writer, batch, items)
+        await asyncio.to_thread(discard_stages, directory, stages)
+        return sent
+
+    def _check_claims(self, queue_ids: Iterable[int]) -> None:
+        """Who may give claims back is who may take messages."""
+        for queue_id in queue_ids:
+            queue = self.manager.core.queues.get(queue_id)
+            if queue is not None:
+                self.manager.access.check_open(self._caller, queue, QueueAccessType.RECEIVE)
 
     # The queue manager
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+from prometheus_client.registry import Collector
+
 from lior.server import logs
 from lior.server.admin.service import AdminService
+from lior.server.bulk.supervisor import BulkProcess
 from lior.server.config import Settings
 from lior.server.fill import FillWatch
 from lior.server.journal import EventLog
@@ -25,6 +30,7 @@ from lior.server.metrics import Figures, SoapFigures, exposition
 from lior.server.network import multicast, network, soap
 from lior.server.notify import Notifier
 from lior.server.rpc.compose import rpc_service
+from lior.server.rpc.figures import RpcFigures
 from lior.server.rpc.methods.remote_reader import RemoteReader
 from lior.server.rpc.service import RpcService
 from lior.server.srmp import Srmp
@@ -33,6 +39,7 @@ from lior.server.transfer import Transfer
 log = logging.getLogger("lior.server")
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+GARBAGE: Final = 20_000, 20, 50  # thresholds of Python's collector: with its own it takes a tenth of the time
 ReaderFor = Callable[[UUID], RemoteReader]
 Announce = Callable[[dict[str, Any]], None]
 
@@ -42,7 +49,15 @@ def run(settings: Settings, directory: Path, announce: Announce, reader_for: Rea
     of other queue managers."""
     logs.start_logging(settings.log)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(Server(settings, directory, reader_for).serve(announce))
+        runner.run(Server(settings, directory, reader_for).serve(partial(_begun, announce)))
+
+
+def _begun(announce: Announce, addresses: dict[str, Any]) -> None:
+    """What is there now stays; what comes are messages, of which few are ever part of a cycle."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    announce(addresses)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -119,9 +134,13 @@ class Server:
         await rpc.start()
         parts.push_async_callback(admin.stop, given.stop_timeout)
         admin.connections = lambda: transfer.figures() + srmp.figures()
-        self._watch(parts, admin, transfer, SoapFigures(srmp, groups))
+        self._watch(parts, admin, transfer, RpcFigures(rpc), SoapFigures(srmp, groups))
         await admin.start()
-        return self._addresses(admin, transfer, srmp, rpc)
+        bulk = BulkProcess(self._settings, self._directory)
+        parts.push_async_callback(bulk.stop)
+        await bulk.start()
+        found = self._addresses(admin, transfer, srmp, rpc)
+        return found | {"bulk": bulk.address} if bulk.address else found
 
     def _addresses(
         self, admin: AdminService, transfer: Transfer, srmp: Srmp, rpc: RpcService
@@ -139,9 +158,7 @@ class Server:
             found["mapper"] = ",".join(rpc.mapper_addresses)
         return found
 
-    def _watch(
-        self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer, further: SoapFigures
-    ) -> None:
+    def _watch(self, parts: AsyncExitStack, admin: AdminService, transfer: Transfer, *further: Collector) -> None:
         """Measure, and tell who wants to know."""
         loop = asyncio.get_running_loop()
         manager = admin.backend.manager
@@ -149,7 +166,7 @@ class Server:
         lag = LoopLag(loop)
         lag.start()
         parts.callback(lag.stop)
-        admin.metrics = exposition([Figures(admin, transfer, lag), further])
+        admin.metrics = exposition([Figures(admin, transfer, lag), *further])
         watching = [loop.create_task(self._watch_fill(FillWatch(manager.core)))]
         if self._notifier.watchdog:
             watching.append(loop.create_task(self._stay_alive(admin)))

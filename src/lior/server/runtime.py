@@ -11,6 +11,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from struct import iter_unpack
 from uuid import UUID, SafeUUID
+from weakref import WeakSet
 
 from lior.names import LocalNames
 from lior.queues.definition import QueueManagerProperties
@@ -27,12 +28,12 @@ class RandomIds:
 
     def __init__(self) -> None:
         self._random: Iterator[tuple[bytes]] = iter(())  # as much as one system call gives
-        self._process = 0  # whose it is: a forked process must not use the same
+        _random_ids.add(self)
 
     def guid(self) -> UUID:
         random = next(self._random, None)
-        if random is None or self._process != os.getpid():
-            self._random, self._process = iter_unpack("16s", os.urandom(4096)), os.getpid()
+        if random is None:
+            self._random = iter_unpack("16s", os.urandom(4096))
             random = next(self._random)
         number = int.from_bytes(random[0]) & _RANDOM_BITS | _VERSION_4
         guid = object.__new__(UUID)
@@ -41,6 +42,20 @@ class RandomIds:
         return guid
 
 
+    def forget(self) -> None:
+        """In a forked process: its parent goes on with what was read."""
+        self._random = iter(())
+
+
+_random_ids: WeakSet[RandomIds] = WeakSet()
+
+
+def _after_fork() -> None:
+    for each in _random_ids:
+        each.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 _RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
 _VERSION_4 = 4 << 76 | 0x8000 << 48
 

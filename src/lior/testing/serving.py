@@ -51,7 +51,7 @@ class Serving:
     ) -> None:
         self.data = Path(data)
         self.bind = bind or loopback_address()
-        self.settings = dict(settings or {})
+        self.settings = {"bulk.port": 0, **(settings or {})}  # a process more, which few tests want
         self.environment = dict(environment or {})
         self.ready: dict[str, Any] = {}  # what the line `ready` said
         self.process: subprocess.Popen[str] | None = None

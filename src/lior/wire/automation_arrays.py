@@ -12,6 +12,7 @@ from uuid import UUID
 
 from lior.errors import InvalidParameter
 from lior.wire import automation as at
+from lior.wire import automation_objects as objects
 from lior.wire import automation_types as types
 from lior.wire.automation import Bound, SafeArray
 from lior.wire.automation_types import AutomationReader, AutomationType, AutomationWriter, Place
@@ -195,7 +196,7 @@ def element_type(vt: int) -> AutomationType:
         from lior.wire.automation_variants import VARIANT  # a VARIANT may hold an array
 
         return VARIANT
-    return {at.VT_BSTR: types.BSTR, at.VT_UNKNOWN: types.UNKNOWN, at.VT_DISPATCH: types.DISPATCH}[vt]
+    return {at.VT_BSTR: types.BSTR, at.VT_UNKNOWN: objects.UNKNOWN, at.VT_DISPATCH: objects.DISPATCH}[vt]
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------

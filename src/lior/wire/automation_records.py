@@ -11,14 +11,8 @@ from uuid import UUID
 
 from lior.errors import InvalidParameter
 from lior.wire import automation as at
-from lior.wire.automation_types import (
-    AutomationReader,
-    AutomationType,
-    AutomationWriter,
-    Place,
-    read_interface_data,
-    write_interface_data,
-)
+from lior.wire.automation_objects import read_interface_data, write_interface_data
+from lior.wire.automation_types import AutomationReader, AutomationType, AutomationWriter, Place
 
 RECORD_INFO: Final = UUID("0000002F-0000-0000-C000-000000000046").bytes_le  # CLSID and IID
 OBJREF_SIGNATURE: Final = 0x574F454D  # "MEOW"

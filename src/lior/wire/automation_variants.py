@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lior.errors import InvalidParameter
 from lior.wire import automation as at
+from lior.wire import automation_objects as objects
 from lior.wire import automation_types as types
 from lior.wire.automation import EMPTY, MISSING, SafeArray, SCode, Variant
 from lior.wire.automation_arrays import read_pointer, write_pointer
@@ -15,7 +16,7 @@ from lior.wire.automation_records import read_record_pointer, write_record_point
 from lior.wire.automation_types import AutomationReader, AutomationType, AutomationWriter, Place
 
 _HEAD: Final = struct.Struct("<IIHHHHI")  # clSize, rpcReserved, vt, three reserved words, the union's tag
-_POINTED: Final = {at.VT_BSTR: types.BSTR, at.VT_UNKNOWN: types.UNKNOWN, at.VT_DISPATCH: types.DISPATCH}
+_POINTED: Final = {at.VT_BSTR: types.BSTR, at.VT_UNKNOWN: objects.UNKNOWN, at.VT_DISPATCH: objects.DISPATCH}
 
 
 def tag_of(vt: int) -> int:
@@ -133,7 +134,7 @@ def variant_of(value: Any, scope: types.Scope = types.NOTHING) -> Variant:
     codec = scope.codec_of(value)
     if codec is not None:
         return Variant(codec.interface, value)
-    types.object_octets(scope, value)  # raises what it says of objects without a by-value form
+    objects.object_octets(scope, value)  # raises what it says of objects without a by-value form
     raise AssertionError("unreachable")
 
 

@@ -13,7 +13,9 @@ from uuid import UUID
 
 from lior.errors import Malformed
 from lior.message import INFINITE, Message
+from lior.wire.headers import MAX_PACKET_SIZE, SIGNATURE, VERSION
 from lior.wire.message_packet import to_message
+from lior.wire.plain_packets import PlainDecoder
 
 DL, SQ = 0x01, 0x02  # ExtensionHeader.Flags (2.2.5.2)
 _EXTENSION: Final = struct.Struct("<IIB3x")
@@ -21,6 +23,7 @@ _SUBQUEUE: Final = struct.Struct("<IIIII64s64s")  # size, class and reserved bit
 _PACKET_SIZE: Final = struct.Struct("<I")
 _PACKET_SIZE_AT: Final = 8
 _LOW: Final = 0xFFFFFFFF
+_BASE: Final = struct.Struct("<BBHII")
 
 
 class Trailer(NamedTuple):
@@ -73,10 +76,14 @@ def decode_sections(data: bytes, *, queue_manager: UUID, arrived: int = 0) -> Me
     (size,) = _PACKET_SIZE.unpack_from(data, _PACKET_SIZE_AT)
     if not 0 < size <= len(data):
         raise _malformed(f"a packet of {size} bytes in {len(data)}", "BaseHeader.PacketSize")
-    message = to_message(data[:size], queue_manager=queue_manager)
+    return _completed(to_message(data[:size], queue_manager=queue_manager), data[size:], arrived)
+
+
+def _completed(message: Message, behind: bytes, arrived: int) -> Message:
+    """With what stands behind the packet, and times as they are."""
     if message.time_to_reach_queue != INFINITE:
         message.time_to_reach_queue = max(0, message.time_to_reach_queue - int(message.sent_time))
-    trailer = decode_trailer(data[size:])
+    trailer = decode_trailer(behind)
     message.abort_count = trailer.abort_counter
     message.arrival_time = float(arrived)
     message.move_count = trailer.move_counter
@@ -84,3 +91,24 @@ def decode_sections(data: bytes, *, queue_manager: UUID, arrived: int = 0) -> Me
         message.last_move_time = (arrived * 1000 + (trailer.last_move_time - arrived * 1000 & _LOW)) / 1000
     message.application_deadletter_queue = trailer.dead_letter_queue
     return message
+
+
+class SectionsDecoder:
+    """Of the messages of one queue, which belongs to that queue manager: plain ones in one step."""
+
+    __slots__ = ("_plain", "_queue_manager")
+
+    def __init__(self, queue_manager: UUID) -> None:
+        self._queue_manager = queue_manager
+        self._plain = PlainDecoder(queue_manager.bytes_le)
+
+    def decode(self, data: bytes, arrived: int = 0) -> Message:
+        """As `decode_sections`; but a plain message has nothing in its packet that it does not have, so none is kept
+        with it."""
+        if len(data) >= _BASE.size:
+            version, _, _, signature, size = _BASE.unpack_from(data)
+            if version == VERSION and signature == SIGNATURE and size <= min(len(data), MAX_PACKET_SIZE):
+                plain = self._plain.decode(data[:size])
+                if plain is not None:
+                    return _completed(plain[1], data[size:], arrived)
+        return decode_sections(data, queue_manager=self._queue_manager, arrived=arrived)

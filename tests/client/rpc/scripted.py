@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from lior.client.sync import Runner
+from lior.protocols.rpc.server_association import ServerAssociation
+from lior.server.rpc.connection import RpcConnection
 from lior.server.rpc.service import RpcService
 from lior.server.rpc.settings import RpcSection
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.remote_read import REMOTE_READ
+from lior.wire.rpc_pdu import BIND, CONC_MPX
 
 Script = Mapping[str, Mapping[int, Callable[[Any], Any]]]  # interface -> opnum -> what it answers to a request
 INTERFACES = {interface.name: interface for interface in (QMCOMM, QMCOMM2, REMOTE_READ)}
@@ -35,10 +38,26 @@ class Scripted:
         return [request for asked, request in self.asked if asked == name]
 
 
+class OneCall(ServerAssociation):
+    """Of a server that does not say that it takes several calls at a time (PFC_CONC_MPX)."""
+
+    @classmethod
+    def like(cls, association: ServerAssociation) -> ServerAssociation:
+        association.__class__ = cls
+        return association
+
+    def receive(self, data: bytes, now: float) -> Any:
+        first = int.from_bytes(data[:4], "little")
+        if first >> 16 & 0xFF == BIND:
+            data = (first & ~(CONC_MPX << 24)).to_bytes(4, "little") + data[4:]
+        return super().receive(data, now)
+
+
 @contextmanager
 def scripted(
-    directory: Path, script: Script, *, address: str = "", port: int = 2103, mapper: bool = False
-) -> Iterator[Scripted]:
+    directory: Path, script: Script, *, address: str = "", port: int = 2103, mapper: bool = False,
+    multiplexes: bool = True,
+) -> Iterator[Scripted]:  # fmt: skip
     """On the directory's socket, and on the ports of a loopback address if one is given."""
     told = Scripted()
     directory.mkdir(parents=True, exist_ok=True)
@@ -52,8 +71,13 @@ def scripted(
 
         return handle
 
+    class Service(RpcService):
+        def _admit_unix(self, connection: RpcConnection) -> ServerAssociation | None:
+            association = super()._admit_unix(connection)
+            return association if multiplexes or association is None else OneCall.like(association)
+
     async def start() -> RpcService:
-        service = RpcService(section, [address] if address else [], directory, {}, asyncio.get_running_loop())
+        service = Service(section, [address] if address else [], directory, {}, asyncio.get_running_loop())
         for name, answers in script.items():
             interface = INTERFACES[name]
             handlers = {opnum: handler(interface.methods[opnum].name, answer) for opnum, answer in answers.items()}

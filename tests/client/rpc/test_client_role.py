@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +13,15 @@ from typing import Any
 import pytest
 
 import lior
-from lior.client.rpc import opening
+from lior.client.rpc import objects, opening
+from lior.client.rpc.opening import single
 from lior.errors import LiorError, QueueNotFound
+from lior.names import QueueFormatType, to_queue_format
 from lior.protocols.rpc.faults import RpcFault
 from lior.security import SecurityDescriptor
 from lior.testing.serving import loopback_address
 from lior.wire.dtyp import encode_security_descriptor
+from lior.wire.interfaces.structures import ObjectFormat
 from lior.wire.ndr import NULL
 from lior.wire.propvariant import PropVariant
 from tests.client.rpc.scripted import NULL_HANDLE, Script, scripted
@@ -60,6 +67,10 @@ def test_a_queue_is_opened_with_the_arguments_of_a_first_call(tmp_path: Path) ->
         assert first.lplp_remote_queue_name is NULL and first.dw_desired_access == 2 and first.lp_client_name
         assert first.p_lic_guid == again.p_lic_guid == opening.licence_guid() and first.p_lic_guid.int
         assert server.requests("rpc_ACCloseHandle")[0].ph_queue == HANDLE
+    program = "from lior.client.rpc.opening import licence_guid; print(licence_guid())"
+    environment = os.environ | {"PYTHONPATH": str(Path(lior.__file__).parent.parent)}
+    other = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == str(opening.licence_guid())
 
 
 @pytest.mark.spec("MP-184")
@@ -333,3 +344,76 @@ def test_a_server_whose_known_port_is_closed_is_found_by_the_endpoint_mapper_and
             assert server.requests("R_QMGetRTQMServerPort")[0].f_ip == 0
     with scripted(tmp_path, script, address=address, port=2125), pytest.raises(LiorError, match="cannot be reached"):
         lior.connect(address, level="none")
+
+
+# Names
+
+
+@pytest.mark.spec("MP-195")
+def test_names_of_paths_and_of_handles_are_asked_for_with_room_that_grows(tmp_path: Path) -> None:
+    long = "DIRECT=OS:here\\private$\\" + "q" * 150
+    rooms: list[int] = []
+
+    def name_of_path(request: Any) -> Any:
+        assert request.p_object_format.p_queue_format.format_type == QueueFormatType.UNKNOWN
+        return (ObjectFormat(p_queue_format=to_queue_format(single(r"DIRECT=OS:here\private$\q"))), 0)
+
+    def name_of_handle(request: Any) -> Any:
+        room = request.dw_format_name_rpc_buffer_len
+        rooms.append(room)
+        assert request.pdw_length == room
+        if room < len(long) + 1:
+            return (long[: room - 1], len(long) + 1, 0xC00E001F)
+        return (long, len(long) + 1, 0)
+
+    methods = {12: name_of_path, 26: name_of_handle}
+    with scripted(tmp_path, {"qmcomm": supporting(methods=methods), "qmcomm2": {}}) as server:
+
+        async def ask() -> tuple[str, str]:
+            async with lior.aio.connect(tmp_path) as qm:
+                backend: Any = qm.backend
+                async with await qm.open_queue(QUEUE, "send") as queue:
+                    return (await objects.format_name_of(backend._link, r".\private$\q"),
+                            await queue.handle.queue.format_name())
+
+        assert asyncio.run(ask()) == (r"DIRECT=OS:here\private$\q", long)
+        assert rooms == [128, len(long) + 1]
+        assert server.requests("R_QMObjectPathToObjectFormat")[0].lpwcs_path_name == r".\private$\q"
+
+
+# Servers that take one call at a time
+
+
+def test_calls_of_a_server_that_does_not_multiplex_have_connections_of_their_own(tmp_path: Path) -> None:
+    """One waits for ever; the others go on, in the same association group."""
+
+    def opened(request: Any) -> Any:
+        return (NULL, 77, HANDLE, 0)
+
+    async def waiting(request: Any) -> Any:
+        if request.ptb.transfer.action == 0:
+            await asyncio.Event().wait()
+        return (request.ptb, 0xC00E001B)
+
+    script: Script = {"qmcomm": supporting(methods={OPEN: opened}), "qmcomm2": {2: waiting}}
+    with scripted(tmp_path, script, multiplexes=False) as server:
+
+        async def scenario() -> None:
+            async with lior.aio.connect(tmp_path) as qm:
+                queue = await qm.open_queue(QUEUE)
+                reader = asyncio.ensure_future(queue.receive())
+                for _ in range(3):
+                    with pytest.raises(LiorError):
+                        await queue.peek(0)
+                assert not reader.done()
+                backend: Any = qm.backend
+                connections = backend._link._connections
+                assert 2 <= len(connections) <= 3
+                assert len({each.association.group_id for each in connections}) == 1
+                reader.cancel()
+                for each in connections:  # nobody answers the read: the end of its connection ends it
+                    each._transport.abort()
+                await asyncio.wait([reader])
+
+        asyncio.run(asyncio.wait_for(scenario(), 60))
+        assert server.names.count("rpc_ACReceiveMessageEx") == 4

@@ -11,6 +11,7 @@ import lior
 from lior.client.rpc.handles import ClassicHandle, ReadHandle
 from lior.errors import MessageNotFound, QueueExists, QueueNotFound, Timeout, UnsupportedOperation
 from lior.message import ObjectId
+from lior.protocols.rpc.faults import OPERATION_RANGE
 from lior.security import SecurityInformation
 from lior.wire.interfaces.lior_session import LIOR
 from lior.wire.interfaces.remote_read import REMOTE_READ
@@ -161,3 +162,29 @@ def test_who_serves_is_told(foreign: lior.QueueManager) -> None:
     """R_QMQueryQMRegistryInternal gives what a signature needs."""
     assert foreign.properties()["identifier"]
     assert isinstance(foreign.send(ORDERS, b"x"), ObjectId)
+
+
+@pytest.mark.spec("MP-020")
+def test_a_whole_day_of_calls_uses_no_reserved_opnum(tmp_path: Path, kind: str) -> None:
+    """A server refuses those, and counts what it refuses."""
+    data = tmp_path / "data"
+    with served(data, without=SERVERS[kind]) as server, lior.connect(data) as qm:
+        qm.create_queue(ORDERS, label="x")
+        qm.create_queue(LEDGER, transactional=True)
+        qm.set_queue(ORDERS, quota=1000)
+        qm.set_security(ORDERS, qm.get_security(ORDERS))
+        for number in range(3):
+            qm.send(ORDERS, b"%d" % number)
+        with qm.open_queue(ORDERS) as q, q.cursor() as cursor:
+            cursor.current(0), cursor.next(0), cursor.receive(0), q.peek(0), q.receive(0)
+        for commit in (True, False):
+            tx = qm.transaction().begin()
+            tx.send(LEDGER, b"x")
+            tx.commit() if commit else tx.abort()
+        with qm.transaction() as tx:
+            tx.receive(LEDGER, 0)
+        assert qm.queue(ORDERS).properties["quota"] == 1000 and qm.properties()["identifier"]
+        qm.purge_queue(ORDERS)
+        qm.delete_queue(ORDERS)
+        assert server.rpc is not None and server.rpc.dispatcher.calls > 30
+        assert OPERATION_RANGE not in server.rpc.dispatcher.faults

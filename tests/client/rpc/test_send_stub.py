@@ -13,7 +13,7 @@ from lior.message import NULL_CORRELATION_ID, Message, MessageSecurity, ObjectId
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.remote_read import REMOTE_READ, SectionBuffer
 from lior.wire.message_packet import to_packet
-from lior.wire.message_sections import decode_sections
+from lior.wire.message_sections import SectionsDecoder, decode_sections
 
 HANDLE = bytes(range(20))
 NOBODY = ObjectId(UUID(int=0), 0)
@@ -36,7 +36,7 @@ def message_of(random: Random) -> Message:
         body_type=choice([0, 8]),
         extension=random.randbytes(choice([0, 1, 2, 3, 4, 9])),
         correlation_id=choice([NULL_CORRELATION_ID, random.randbytes(20)]),
-        time_to_reach_queue=choice([0, 345600]),
+        time_to_reach_queue=choice([1, 345600]),
         time_to_be_received=choice([5, 0xFFFFFFFF]),
     )  # fmt: skip
 
@@ -56,7 +56,7 @@ def test_a_packed_send_is_what_the_codec_writes(seed: int) -> None:
     {"tracing_requested": True}, {"administration_queue": "DIRECT=OS:a\\b"}, {"response_queue": "DIRECT=OS:a\\b"},
     {"connector_type": UUID(int=1)}, {"security": MessageSecurity()},
     {"application_deadletter_queue": "DIRECT=OS:a\\b"}, {"tracing_queue": UUID(int=1)},
-    {"allow_peek_when_locked": True},
+    {"allow_peek_when_locked": True}, {"time_to_reach_queue": 0},
 ])  # fmt: skip
 def test_rare_properties_are_left_to_the_codec(rare: dict[str, object]) -> None:
     assert send_stub(HANDLE, Message(b"x", **rare)) is None  # type: ignore[arg-type]
@@ -106,8 +106,8 @@ def answer(*sections: tuple[int, bytes], code: int = 0) -> bytes:
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 1000])
 def test_a_message_in_one_section_or_in_two_is_the_same(size: int) -> None:
     packet = packet_of(b"x" * size)
-    whole = started(7, QUEUE_MANAGER, answer((0, packet)))
-    cut = started(7, QUEUE_MANAGER, answer((1, packet[:100]), (2, packet[100:])))
+    whole = started(7, SectionsDecoder(QUEUE_MANAGER), answer((0, packet)))
+    cut = started(7, SectionsDecoder(QUEUE_MANAGER), answer((1, packet[:100]), (2, packet[100:])))
     for message in (whole, cut):
         assert (message.body, message.label, message.arrival_time) == (b"x" * size, "label", 1234.0)
         assert message.lookup_identifier == (7 - 5) << 56 | 77
@@ -115,11 +115,11 @@ def test_a_message_in_one_section_or_in_two_is_the_same(size: int) -> None:
 
 def test_an_answer_that_is_cut_or_refuses_is_an_error_of_its_kind() -> None:
     with pytest.raises(MessageNotFound):
-        started(7, QUEUE_MANAGER, answer(code=0xC00E0088))
+        started(7, SectionsDecoder(QUEUE_MANAGER), answer(code=0xC00E0088))
     good = answer((0, packet_of(b"body")))
     for end in range(0, len(good) - 4, 4):
         with pytest.raises(Malformed):
-            started(7, QUEUE_MANAGER, good[:end] + bytes(4))
+            started(7, SectionsDecoder(QUEUE_MANAGER), good[:end] + bytes(4))
 
 
 def test_sections_that_are_no_packet_are_malformed() -> None:
@@ -127,3 +127,5 @@ def test_sections_that_are_no_packet_are_malformed() -> None:
     for broken in (b"", packet[:11], packet[:50], packet[:8] + b"\xff\xff\xff\x7f" + packet[12:], packet + b"\1"):
         with pytest.raises(Malformed):
             decode_sections(broken, queue_manager=QUEUE_MANAGER)
+        with pytest.raises(Malformed):
+            SectionsDecoder(QUEUE_MANAGER).decode(broken)

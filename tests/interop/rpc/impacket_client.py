@@ -245,8 +245,12 @@ def _properties(properties: Mapping[int, str]) -> dict[str, Any]:
     for given in properties.values():
         kind, _, value = given.partition(":")
         vt = _TYPES[kind]
-        arm: Any = (
-            None if vt in (0, 1) else value if vt == 31 else bytes.fromhex(value) if vt == 72 else int(value or "0", 0)
-        )
+        arm: Any = None
+        if vt == 31:
+            arm = value
+        elif vt == 72:
+            arm = bytes.fromhex(value)
+        elif vt > 1:
+            arm = int(value or "0", 0)
         values.append({"vt": vt, "varUnion": (vt, arm)})
     return {"cp": len(values), "aProp": list(properties), "apVar": values}

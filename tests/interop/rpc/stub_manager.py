@@ -36,6 +36,7 @@ from tests.interop.rpc.second_rpc import (
 )  # fmt: skip
 
 _groups: Final = itertools.count(0x1001)
+OPERATION_RANGE: Final = 0x1C010002  # of a method that the table has not
 TRAILER: Final = bytes.fromhex("8ae3137102f43671")  # begins a verification trailer ([MS-RPCE] 2.2.2.13)
 
 
@@ -121,17 +122,17 @@ class _Served:
         self.stub = b""
 
     def run(self) -> None:
-        read = self.stream.makefile("rb").read
-        while header := read(16):
-            kind, flags, length, auth, call = struct.unpack_from("<2xBB4xHHI", header)
-            assert not auth, "this stub has no security"
-            body = read(length - 16)
-            if kind in (BIND, ALTER):
-                self.stream.sendall(self._bound(kind, call, body))
-            elif kind == REQUEST:
-                self.stub = (b"" if flags & FIRST else self.stub) + body[8:]
-                if flags & LAST:
-                    self._answer(call, *struct.unpack_from("<HH", body, 4))
+        with self.stream.makefile("rb") as incoming:
+            while header := incoming.read(16):
+                kind, flags, length, auth, call = struct.unpack_from("<2xBB4xHHI", header)
+                assert not auth, "this stub has no security"
+                body = incoming.read(length - 16)
+                if kind in (BIND, ALTER):
+                    self.stream.sendall(self._bound(kind, call, body))
+                elif kind == REQUEST:
+                    self.stub = (b"" if flags & FIRST else self.stub) + body[8:]
+                    if flags & LAST:
+                        self._answer(call, *struct.unpack_from("<HH", body, 4))
 
     def _bound(self, kind: int, call: int, body: bytes) -> bytes:
         _, receive, group, count = struct.unpack_from("<HHIB", body)
@@ -169,7 +170,7 @@ class _Served:
             self.stub = self.stub[:end]
         values = method.request.decode(self.stub, wide)
         self.manager.calls.append(Seen(method.name, values, self.stub, self.group, self.number))
-        answer = self.manager.table[method.name]
+        answer = self.manager.table.get(method.name, OPERATION_RANGE)
         if callable(answer):
             answer = answer(values)
         if isinstance(answer, int):

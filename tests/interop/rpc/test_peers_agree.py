@@ -7,6 +7,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -317,6 +318,15 @@ def test_fragments_of_any_size_reach_wine(wine: WineClient) -> None:
 def test_what_widl_writes_is_repaired_or_refused() -> None:
     with pytest.raises(AssertionError, match="is this not widl"):
         wine_build.repaired("#define TYPE_FORMAT_STRING_SIZE 12\n")
+
+
+def test_without_wine_the_tests_fail_and_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(wine_build, "HEADERS", str(tmp_path))
+    with pytest.raises(wine_build.WineMissing, match=r"libwine-dev.*make debian"):
+        wine_build.require_wine()
 
 
 # The second peer, and scapy

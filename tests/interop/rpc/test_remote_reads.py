@@ -22,6 +22,8 @@ from tests.interop.rpc.wine_client import WineClient, quoted
 
 SETTINGS: dict[str, Any] = {"rpc.anonymous": "allow"}
 ACK, NACK = 2, 1
+LOOKUP_PEEK = 0x40000010
+MOVE = 4  # dwAccess of R_OpenQueueForMove
 NO_MESSAGE, CANCELLED = 0xC00E001B, 0x400E03E9
 EVERYONE_ALL = bytes.fromhex("0100048000000000000000000000000014000000") + bytes.fromhex(
     "02001c000100000000001400ff010f00010100000000000100000000")  # fmt: skip
@@ -179,6 +181,45 @@ def test_scapy_reads_from_afar_the_old_way(server: RpcDaemon, queue_name: str, w
     reader.close()
 
 
+@pytest.mark.spec("MP-099")
+def test_the_numbers_of_an_old_remote_read_are_worth_nothing_to_others(server: RpcDaemon, queue_name: str) -> None:
+    """They are bare numbers: the user who opened, on the host that opened, and nobody else."""
+    filled(server, queue_name, 1)
+    reader, other = OldReader(server, queue_name), OldReader(server, queue_name, user="bob")
+    cursor = reader.opener.call("R_QMCreateRemoteCursor", ptb1={"arm": (0, {})}, hQueue=reader.number)["phCursor"]
+    waiting = reader.start(timeout=600_000, action=PEEK_NEXT, cursor=cursor)
+    assert reader.finish(waiting)[0] & 0x80000000  # it has not peeked yet
+    own, other.number, other.queue = (other.number, other.queue), reader.number, reader.queue
+    for action in (0, PEEK_CURRENT):
+        code, packet, handle = other.read(action)
+        assert code & 0x80000000 and not packet and handle == bytes(20)
+    for method, values in (
+        ("RemoteQMPurgeQueue", {"hQueue": reader.number}),
+        ("RemoteQMCloseCursor", {"hQueue": reader.number, "hCursor": cursor}),
+        ("RemoteQMCancelReceive", {"hQueue": reader.number, "pQueue": reader.queue, "dwRequestID": 1}),
+        ("RemoteQMOpenQueue", {"hQueue": reader.number, "pQueue": reader.queue, "dwpContext": reader.context}),
+    ):
+        assert other.connection.call(method, **values)["result"] & 0x80000000, method
+    other.number, other.queue = own
+    code, _, handle = reader.read()
+    assert code == 0
+    with pytest.raises(Fault):
+        other.end(handle, ACK)
+    assert reader.end(handle, ACK) == 0 and server.count(queue_name) == 0
+    reader.close()
+    other.close()
+
+
+@pytest.mark.spec("MP-099")
+def test_a_cursor_for_remote_reads_needs_a_queue_opened_for_them(server: RpcDaemon, queue_name: str) -> None:
+    queue = filled(server, queue_name, 1)
+    with ImpacketPeer(server.address, login("alice", level=INTEGRITY)) as peer:
+        local = peer.open(queue.direct, RECEIVE).ok()["queue"]
+        for number in (local.context, 0, 1, 0xFFFFFFFF):
+            found = peer.call("R_QMCreateRemoteCursor", ptb1={"arm": (0, {})}, hQueue=number)
+            assert found.code & 0x80000000 and found["phCursor"] == 0
+
+
 # New remote reads: MS-MQRR
 
 
@@ -255,6 +296,55 @@ def test_a_waiting_new_read_is_cancelled_and_takes_nothing(server: RpcDaemon, qu
         peer.send(queue.open(SEND, peer=peer), body=b"x", label="number 7").ok()
         assert label_in(reader.finish(second), 7) and reader.end(ACK) == 0
     assert server.count(queue_name) == 0
+    reader.close()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_messages_move_into_a_subqueue_and_back(server: RpcDaemon, queue_name: str, wide: bool) -> None:
+    filled(server, queue_name, 2)
+    reader = NewReader(server, queue_name, wide)
+    call = reader.connection.call
+    subqueue = format_of(rf"subqueue:OS:.\private$\{queue_name};later@0x5")
+    opened = {"dwAccess": MOVE, "pClientId": os.urandom(16), "Major": 6, "Minor": 1, "fWorkgroup": 1}
+    there = call("R_OpenQueueForMove", pQueueFormat=subqueue, **opened)
+    back = call("R_OpenQueueForMove", pQueueFormat=format_of(rf"direct:OS:.\private$\{queue_name}"), **opened)
+    with server.qm.open_queue(rf".\private$\{queue_name}", "peek") as looked_at:
+        first = next(iter(looked_at)).lookup_identifier
+    assert reader.read(PEEK_CURRENT)["pSequenceId"] == first & (1 << 56) - 1
+    assert label_in(reader.read(LOOKUP_PEEK, lookup=first), 0)
+    thief = NewReader(server, queue_name, wide, user="bob")
+    stolen = thief.connection.call("R_MoveMessage", phContextFrom=thief.handle, ullContextTo=there["pMoveContext"],
+                                   LookupId=first)  # fmt: skip
+    assert stolen["result"] & 0x80000000 and server.count(queue_name) == 2
+    thief.close()
+    moved = call("R_MoveMessage", phContextFrom=reader.handle, ullContextTo=there["pMoveContext"], LookupId=first)
+    assert moved["result"] == 0 and server.bodies(queue_name) == [b"1"]
+    again = call("R_MoveMessage", phContextFrom=reader.handle, ullContextTo=there["pMoveContext"], LookupId=first)
+    assert again["result"] & 0x80000000
+    forged = call("R_MoveMessage", phContextFrom=reader.handle, ullContextTo=there["pMoveContext"] ^ 1, LookupId=first)
+    assert forged["result"] & 0x80000000
+    from_there = call("R_OpenQueue", pQueueFormat=subqueue, **{**opened, "dwAccess": RECEIVE})["pphContext"]
+    returned = call("R_MoveMessage", phContextFrom=from_there, ullContextTo=back["pMoveContext"], LookupId=first)
+    assert returned["result"] == 0 and sorted(server.bodies(queue_name)) == [b"0", b"1"]
+    reader.close()
+
+
+def test_transactional_remote_reads_need_a_coordinator(server: RpcDaemon, queue_name: str) -> None:
+    filled(server, queue_name, 1)
+    reader = NewReader(server, queue_name)
+    uow = os.urandom(16)
+    enlisted = reader.connection.call("R_QMEnlistRemoteTransaction", pTransactionId=uow, cbPropagationToken=4,
+                                      pbPropagationToken=b"tokn", pQueueFormat=direct(r"OS:.\private$\x"))  # fmt: skip
+    assert enlisted["result"] & 0x80000000
+    started = reader.connection.call("R_StartTransactionalReceive", phContext=reader.handle, dwRequestId=9,
+                                     dwMaxBodySize=100, dwMaxCompoundMessageSize=100, pTransactionId=uow)  # fmt: skip
+    assert started["result"] & 0x80000000 and started["ppPacketSections"] is None
+    ended = reader.connection.call("R_EndTransactionalReceive", phContext=reader.handle, dwAck=ACK, dwRequestId=9)
+    assert ended["result"] & 0x80000000
+    refused = reader.connection.call("R_SetUserAcknowledgementClass", phContext=reader.handle, LookupId=1,
+                                     usClass=0xC004)
+    assert refused["result"] & 0x80000000
+    assert server.bodies(queue_name) == [b"0"]
     reader.close()
 
 

@@ -216,6 +216,19 @@ def test_what_was_changed_replayed_or_dropped_does_not_verify() -> None:
             server.unseal(head, body, tail, signature)
 
 
+@pytest.mark.parametrize("pair", [
+    (ntlm.AV_FLAGS, b"12345678"), (ntlm.AV_TIMESTAMP, b"short"), (ntlm.AV_TIMESTAMP, bytes(9)),
+    (ntlm.AV_DNS_TREE_NAME, bytes(60_000))])
+def test_a_client_leaves_a_server_with_impossible_target_information(pair: tuple[int, bytes]) -> None:
+    client, server = initiator(), acceptor()
+    first, _ = client.initiate(b"")
+    challenge = ntlm.decode_challenge(server.accept(first, 5, 0.0)[0])
+    pairs = {**dict(challenge.target_info), pair[0]: pair[1]}
+    odd = ntlm.Challenge(challenge.flags, challenge.server_challenge, "HOST", tuple(pairs.items()))
+    with pytest.raises(AuthenticationFailed):
+        client.initiate(ntlm.encode_challenge(odd))
+
+
 # SPNEGO
 
 
@@ -334,5 +347,21 @@ def test_samba_signs_in() -> None:
         assert server.accept(base64.b64decode(token), 2, 0.0) == (b"", True)
         kind, _, key = helper.ask("GK").partition(" ")
         assert base64.b64decode(key) == server.messages.exported_session_key
+    finally:
+        helper.close()
+
+
+@pytest.mark.skipif(shutil.which("ntlm_auth") is None, reason="Samba's ntlm_auth (Debian: winbind) is not installed")
+def test_samba_negotiates() -> None:
+    helper = Helper("gss-spnego-client")
+    try:
+        server = SpnegoAcceptor({NTLMSSP: lambda: acceptor(wall=time.time())})
+        _, _, token = helper.ask("YR").partition(" ")
+        done, said = False, ""
+        while not done:
+            answer, done = server.accept(base64.b64decode(token), 2, 0.0)
+            said, _, token = helper.ask(f"TT {base64.b64encode(answer).decode()}").partition(" ")
+        assert said == "AF"
+        assert server.caller is ALICE
     finally:
         helper.close()

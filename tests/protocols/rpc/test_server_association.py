@@ -13,8 +13,9 @@ from lior.protocols.rpc.call import Cancelled, Close, Invoke, Orphaned, Send
 from lior.protocols.rpc.client_association import Answer, Bound, ClientAssociation, Fault
 from lior.protocols.rpc.faults import RpcFault
 from lior.protocols.rpc.groups import NULL_HANDLE
-from lior.protocols.rpc.server_association import ServerAssociation
+from lior.protocols.rpc.server_association import Budget, ServerAssociation
 from lior.protocols.rpc.trailer import encode_trailer
+from lior.security import ANONYMOUS_CALLER
 from lior.wire import rpc_pdu as pdu
 from lior.wire.rpc_pdu import NDR, NDR64, Bind, PresentationContext, Result, Syntax, features
 from tests.protocols.rpc.peers import ALICE, BOB, FIRST, SECOND, STRANGE, Peers, closed, exchanged, invoked, sent
@@ -509,6 +510,64 @@ def test_a_client_that_does_not_bind_or_finish_is_given_up() -> None:
     server.receive(request(4, b"xxxxx")[:-1], 90.0)
     assert isinstance(server.timeout(120.0)[0], Close)
     assert server.timeout(121.0) == []
+
+
+def test_a_busy_connection_is_not_taken_for_a_slow_one() -> None:
+    server = bound(Peers(fragment_timeout=30))
+    data = request(3, b"x" * 100)
+    stream = b"".join(request(n, b"x" * 100) for n in range(3, 200))
+    at = 0
+    for second in range(len(stream) // (len(data) + 1)):
+        for call in invoked(server.receive(stream[at:at + len(data) + 1], float(second))):
+            server.respond(call, b"", 0.0)
+        at += len(data) + 1
+        assert server.timeout(float(second)) == []
+    server = bound(Peers(fragment_timeout=30))
+    server.receive(request(3, b"x", pdu.FIRST_FRAG) + data[:5], 0.0)
+    server.receive(data[5:20], 29.0)
+    assert server.deadline == 30.0
+
+
+def test_who_has_not_said_who_he_is_does_not_stay_for_nothing() -> None:
+    for caller, timeout, leaves in ((ANONYMOUS_CALLER, 60, True), (ANONYMOUS_CALLER, 0, False), (ALICE, 60, False)):
+        server = Peers(open_timeout=timeout).server(caller=caller)
+        server.receive(bind(first()), 0.0)
+        server.receive(request(3, b"x"), 50.0)
+        assert server.timeout(109.0) == []
+        assert bool(server.timeout(110.0)) == leaves
+
+
+# Memory
+
+
+def test_all_connections_together_hold_no_more_than_the_budget() -> None:
+    peers = Peers()
+    budget = Budget(10_000)
+    servers = [ServerAssociation(peers.interfaces, peers.groups, {}, peers.settings, 0.0, peer="x", client="x",
+                                 caller=ALICE, budget=budget) for _ in range(4)]
+    for server in servers:
+        server.receive(bind(first()), 0.0)
+    statuses = []
+    for server in servers:
+        server.receive(request(3, bytes(3000), pdu.FIRST_FRAG), 0.0)
+        effects = server.receive(request(3, bytes(3000), 0), 0.0)
+        statuses += [fault(each)[1] for each in pdus(sent(effects))]
+    assert statuses == [0x1C010014] * 3
+    assert budget.held == 6000
+    assert len(invoked(servers[1].receive(request(9, b"small"), 0.0))) == 1
+    for server in servers:
+        server.connection_lost()
+        server.leave()
+    assert budget.held == 0
+
+
+def test_who_has_not_said_who_he_is_gets_little_memory() -> None:
+    for caller, limit in ((ALICE, 5000), (ANONYMOUS_CALLER, 1000)):
+        server = Peers(max_stub=5000, max_open_stub=1000).server(caller=caller)
+        server.receive(bind(first()), 0.0)
+        server.receive(request(3, bytes(limit), pdu.FIRST_FRAG), 0.0)
+        assert fault(sent(server.receive(request(3, b"x", pdu.LAST_FRAG), 0.0))) == (3, 5)
+        assert server.bytes_in_flight == 0
 
 
 # The verification trailer

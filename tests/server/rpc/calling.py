@@ -3,7 +3,7 @@ gives is what the wire carries. The engine is driven by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -25,14 +25,18 @@ from lior.server.rpc.methods import (
     remote_read,
     transactions,
 )
+from lior.server.rpc.methods.quick_reads import usual_reads
+from lior.server.rpc.methods.read_batches import read_batches
+from lior.server.rpc.methods.send_batches import send_batches
 from lior.server.rpc.methods.service import QueueService, bound
 from lior.server.rpc.methods.settings import MethodSettings
 from lior.testing.clock import FakeClock
 from lior.testing.engine import ManualEngine
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
+from lior.wire.interfaces.remote_read import REMOTE_READ
 from lior.wire.interfaces.structures import CACCreateRemoteCursor, CACTransferBufferV2, ObjectFormat, Receive, Send
-from lior.wire.ndr import NULL
+from lior.wire.ndr import NDR, NULL
 
 NO_GUID = UUID(int=0)
 NO_OBJECT = ObjectId(NO_GUID, 0)
@@ -72,7 +76,7 @@ class Association:
 
     def __init__(self, group: Group, peer: str, usual: Any) -> None:
         self.group = group
-        self.usual = usual  # qmcomm2 as it is registered
+        self.usual = usual  # interfaces as they are registered
         self.peer = peer
         self.host = self
         self.calls: dict[int, Any] = {}
@@ -82,10 +86,17 @@ class Association:
         if self.calls.pop(call.call_id, None) is not call:
             return
         method = call.interface.methods[call.opnum]
-        stub = self.usual.methods[call.opnum].response.encode(values, call.request) if call.interface is QMCOMM2 \
-            else method.response.encode(values, call.request)
+        registered = self.usual.get(call.interface.name, call.interface)
+        stub = registered.methods[call.opnum].response.encode(values, call.request)
+        self._told(call, method.response.decode(stub, call.request))
+
+    def answer_stub(self, call: Any, stub: bytes) -> None:
+        if self.calls.pop(call.call_id, None) is call:
+            self._told(call, call.interface.methods[call.opnum].response.decode(stub, call.request))
+
+    def _told(self, call: Any, values: Any) -> None:
         answered = self.answers[call.call_id]
-        answered.values = method.response.decode(stub, call.request)
+        answered.values = values
         answered.told()
 
     def fault(self, call: Any, status: int) -> None:
@@ -98,7 +109,9 @@ class Association:
 class Context:
     def __init__(self, interface: Any) -> None:
         self.interface = interface
+        self.syntax = NDR
         self.ndr64 = False
+        self.syntax = NDR
 
 
 class Ports:
@@ -162,7 +175,7 @@ class Server:
         random = Random(seed)
         self.service = QueueService(self.engine, Ports(), settings=settings, random=random.getrandbits,  # type: ignore[arg-type]
                                     later=self.timers, **options)  # fmt: skip
-        self.usual = messages.usual_sends(QMCOMM2)
+        self.usual = {"qmcomm2": messages.usual_sends(QMCOMM2), "RemoteRead": usual_reads(REMOTE_READ)}
         token = Random(seed + 1)
         self.groups = Groups(lambda: token.randbytes(16))
         self.handlers: dict[str, Mapping[int, Any]] = {
@@ -173,6 +186,8 @@ class Server:
             "RemoteRead": bound(remote_read.METHODS, self.service),
             "qmmgmt": bound(management.METHODS, self.service),
         }
+        self.batches = {("qmcomm2", opnum): batch for opnum, batch in send_batches(self.service).items()}
+        self.batches |= {("RemoteRead", opnum): batch for opnum, batch in read_batches(self.service).items()}
 
     def client(self, caller: Caller | None = None, peer: str = "192.0.2.1") -> Client:
         return Client(self, caller or self.engine.admin, peer)
@@ -185,6 +200,7 @@ class Client:
     """One client: an association group with one connection."""
 
     _last = 0
+    in_batches = False  # calls go to batch handlers first, as the dispatcher has it
 
     def __init__(self, server: Server, caller: Caller, peer: str, group: Group | None = None) -> None:
         self.server = server
@@ -198,6 +214,8 @@ class Client:
             group.connections += 1
         self.group = group
         self.association = Association(group, peer, server.usual)
+        self._security: Any = Security(caller)
+        self._contexts: dict[str, Context] = {}
         self.alive = True
 
     def another(self) -> Client:
@@ -206,24 +224,52 @@ class Client:
 
     def start(self, interface: Any, opnum: int, **fields: Any) -> Answered:
         """Send a request; the answer comes when the engine is driven."""
+        call, answered = self._call(interface, opnum, fields)
+        batch = self.server.batches.get((interface.name, opnum)) if self.in_batches else None
+        if batch is None or batch([call], 0) == 0:
+            self._run(call)
+        return answered
+
+    def _call(self, interface: Any, opnum: int, fields: Mapping[str, Any]) -> tuple[Any, Answered]:
         method = interface.methods[opnum]
-        given = [fields.pop(name) for name in method.request.fields]
-        assert not fields, f"{method.name} has no {fields}"
+        assert set(fields) == set(method.request.fields), f"{method.name} has not {fields}"
         Client._last += 1
-        call: Any = Call(self.association, Context(interface), Security(self.caller), Client._last, opnum, b"")  # type: ignore[arg-type]
-        decode = self.server.usual.methods[opnum].request.decode if interface is QMCOMM2 else method.request.decode
-        call.request = decode(method.request.encode(given))
+        association: Any = self.association
+        call: Any = Call(association, self._context(interface), self._security, Client._last, opnum, b"")
+        registered = self.server.usual.get(interface.name, interface)
+        stub = method.request.encode([fields[name] for name in method.request.fields])
+        call.request = registered.methods[opnum].request.decode(stub)
         answered = self.association.answers[call.call_id] = Answered()
         self.association.calls[call.call_id] = call
         answered.call = call  # type: ignore[attr-defined]
+        return call, answered
+
+    def _context(self, interface: Any) -> Any:
+        return self._contexts.setdefault(interface.name, Context(interface))
+
+    def _run(self, call: Any) -> None:
         try:
-            values = self.server.handlers[interface.name][opnum](call, call.request)
+            values = self.server.handlers[call.interface.name][call.opnum](call, call.request)
         except RpcFault as fault:
             self.association.fault(call, fault.status)
-            return answered
+            return
         if values is not PENDING:
             self.association.answer(call, values)
-        return answered
+
+    def together(self, interface: Any, opnum: int, requests: Sequence[Mapping[str, Any]]) -> list[Answered]:
+        """Calls that one chunk of the network brought, as the dispatcher carries them out."""
+        calls, answers = [], []
+        for fields in requests:
+            call, answered = self._call(interface, opnum, fields)
+            calls.append(call)
+            answers.append(answered)
+        batch, at = self.server.batches[interface.name, opnum], 0
+        while at < len(calls):
+            before, at = at, batch(calls, at)
+            if at == before:
+                self._run(calls[at])
+                at += 1
+        return answers
 
     def call(self, interface: Any, opnum: int, **fields: Any) -> Any:
         """The response, when everything that is pending is on disk."""

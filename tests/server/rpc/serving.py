@@ -196,6 +196,15 @@ class Client:
             raise RpcFault(effect.status)
         return TEST.methods[opnum].response.decode(effect.stub)
 
+    async def ask(self, interface: Any, opnum: int, *values: Any) -> Any:
+        """A method of another interface that the connection was made with."""
+        method = interface.methods[opnum]
+        self.writer.write(self.association.request(interface, opnum, method.request.encode(values))[1])
+        effect = await self.next(Answer | Fault)
+        if isinstance(effect, Fault):
+            raise RpcFault(effect.status)
+        return method.response.decode(effect.stub)
+
     async def close(self) -> None:
         self.writer.close()
         await self.writer.wait_closed()

@@ -84,6 +84,22 @@ def test_impacket_calls_with_ntlm_at_every_level_that_it_has(tmp_path: Path, lev
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("level", [2, 5, 6])
+def test_impacket_signs_in_again_for_another_interface_of_its_connection(tmp_path: Path, level: int) -> None:
+    def client(address: str) -> None:
+        first = impacket_client(address, level)
+        assert called(first, ADD, 1, 2).result == 3
+        second = first.alter_ctx(uuidtup_to_bin((TEST_UUID, "1.0")))
+        assert called(second, ADD, 3, 4).result == 7
+        assert called(first, ADD, 5, 6).result == 11
+
+    async def run() -> None:
+        async with serving(tmp_path) as server:
+            await asyncio.to_thread(client, server.address)
+
+    asyncio.run(run())
+
+
 def test_impacket_without_authentication_reaches_only_what_is_open(tmp_path: Path) -> None:
     def client(address: str) -> None:
         rpc = impacket_client(address, 1)

@@ -201,6 +201,12 @@ def test_gives_no_hint_to_itself(server: Server, host: str) -> None:
     assert (response.result, response.lplp_remote_queue_name) == (NOT_FOUND, NULL)
 
 
+@pytest.mark.spec("MP-133", "MP-025")
+def test_a_private_name_of_this_computer_without_a_queue_is_not_found(server: Server) -> None:
+    identifier = server.manager.core.properties.identifier
+    assert server.client().open(f"PRIVATE={identifier}\\FFFFFFFF").result == NOT_FOUND
+
+
 @pytest.mark.spec("MP-132")
 def test_gives_no_hint_for_admin_access(server: Server) -> None:
     assert server.client().open(r"DIRECT=OS:other\private$\q", 0x81).result == NOT_FOUND

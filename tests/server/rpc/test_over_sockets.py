@@ -7,12 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from lior.message import ObjectId
+from lior.message import MessageClass, ObjectId
 from lior.protocols.rpc.call import Send
 from lior.protocols.rpc.client_association import Answer, ClientAssociation, Fault
 from lior.testing.serving import Serving
@@ -159,6 +163,20 @@ def test_a_transaction_over_the_wire(server: Serving) -> None:
     raw.close()
 
 
+@pytest.mark.parametrize("delivery", [0, 1], ids=["express", "recoverable"])
+@pytest.mark.spec("MP-055")
+def test_a_message_expires_though_nothing_else_happens(server: Serving, queue: Any, delivery: int) -> None:
+    queue.create_queue(r".\private$\told")
+    raw = Raw(socket_of(server))
+    raw.send(raw.open(2).ph_queue, b"gone", p_delivery=delivery, ul_relative_time_to_live=1, p_acknowledge=8,
+             admin=r"DIRECT=OS:.\private$\told")  # fmt: skip
+    with queue.open_queue(r".\private$\told") as told:
+        assert told.receive(timeout=30).message_class == MessageClass.NACK_RECEIVE_TIMEOUT
+    assert bodies(queue) == []
+    queue.delete_queue(r".\private$\told")
+    raw.close()
+
+
 CHILD = """
 import sys
 from tests.server.rpc.test_over_sockets import *
@@ -233,7 +251,7 @@ def test_a_client_that_goes_away_in_a_transaction_gives_back_what_it_had(server:
         assert queue.receive(timeout=30).body == b"back"
 
 
-@pytest.mark.spec("MP-023", "MP-032")
+@pytest.mark.spec("MP-032")
 def test_a_queue_format_with_a_suffix_that_there_is_none_of_is_refused_and_the_connection_goes_on(
     server: Serving, queue: Any
 ) -> None:
@@ -244,6 +262,44 @@ def test_a_queue_format_with_a_suffix_that_there_is_none_of_is_refused_and_the_c
     _, data = raw.association.request(QMCOMM, 2, bytes(stub))
     raw.socket.sendall(data)
     fault = raw._next()
-    assert isinstance(fault, Fault) and fault.status == 0xC00E001E
+    assert isinstance(fault, Fault) and fault.status == 0x000006F7
     assert raw.open(1).result == 0
     raw.close()
+
+
+@pytest.mark.spec("MP-159", "MP-152")
+def test_what_was_answered_is_there_once_after_the_server_was_killed(tmp_path: Path, seed: int) -> None:
+    """Sends, 64 under way, until the server dies in the middle of them."""
+    server = Serving(tmp_path / "data", settings=SETTINGS).start()
+    with server.connect() as qm:
+        qm.create_queue(r".\private$\q")
+    raw = Raw(socket_of(server))
+    handle = raw.open(2).ph_queue
+    sent_as: dict[int, bytes] = {}
+    acknowledged: dict[str, bytes] = {}
+    wanted_before = Random(seed).randrange(500, 3000)
+    codec = QMCOMM2.methods[1]
+    with suppress(OSError, AssertionError):
+        while True:
+            while len(sent_as) < 64:
+                body = b"%d" % (len(acknowledged) + len(sent_as))
+                stub = codec.request.encode([handle, sent(body), NO_OBJECT])
+                call_id, data = raw.association.request(QMCOMM2, 1, stub)
+                sent_as[call_id] = body
+                raw.socket.sendall(data)
+            effect = raw._next()
+            if isinstance(effect, Answer):
+                acknowledged[str(codec.response.decode(effect.stub).p_message_id)] = sent_as.pop(effect.call_id)
+            if len(acknowledged) == wanted_before:
+                server.kill()
+    raw.close()
+    server.start()
+    found: Counter[str] = Counter()
+    with server.connect() as qm, qm.open_queue(r".\private$\q", "peek") as queue:
+        for message in queue:
+            found[message.id] += 1
+    server.terminate()
+    assert len(acknowledged) >= wanted_before
+    assert max(found.values()) == 1
+    lost = [body for identifier, body in acknowledged.items() if not found[identifier]]
+    assert not lost

@@ -9,8 +9,10 @@ import pytest
 from lior.errors import HRESULTS
 from lior.message import Message, MessageSecurity, PrivacyLevel
 from lior.queues.descriptor import RemoteReadState
+from lior.wire.headers import EB
 from lior.wire.interfaces.qm2qm import QM2QM, RemoteReadDesc, RemoteReadDesc2
 from lior.wire.interfaces.structures import CACTransferBufferV1, Send
+from lior.wire.user_message import UserMessage
 from tests.server.rpc.calling import QUEUE, Fault, Server, user
 from tests.server.rpc.remote_reading import HERE, Session, body_in, open_remote, open_session
 
@@ -350,4 +352,7 @@ def test_a_body_that_was_decrypted_here_is_handed_out_clear() -> None:
     security = MessageSecurity(1, b"\1\1\0\0\0\0\0\5\x12\0\0\0", privacy_level=PrivacyLevel.ENHANCED.value)
     server.engine.send(server.engine.sender(), Message(b"clear", security=security))
     session = Session(server.client(), QUEUE)
-    assert body_in(session.read(PEEK).lp_remote_read_desc) == b"clear"
+    desc = session.read(PEEK).lp_remote_read_desc
+    assert body_in(desc) == b"clear"
+    packet = UserMessage.decode(bytes(desc.lp_buffer))
+    assert packet.security is not None and not packet.security.header.flags & EB

@@ -9,6 +9,7 @@ import pytest
 
 from lior.errors import HRESULTS
 from lior.message import Message, MessageSecurity, MessageTransaction, ObjectId
+from lior.queues.events import AccessAudited
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.structures import (
     MQ_ACTION_PEEK_CURRENT,
@@ -97,7 +98,7 @@ def test_what_is_sent_is_what_is_received(server: Server) -> None:
     assert ptb.pp_title == "there and back\0"
 
 
-@pytest.mark.spec("MP-164", "MP-038")
+@pytest.mark.spec("MP-164")
 def test_what_is_null_stays_null(server: Server) -> None:
     put(server, b"x", label="label")
     client, context = reader(server)
@@ -457,6 +458,14 @@ def test_the_access_mode_decides_what_is_read(server: Server, access: int, actio
     assert left(server) == ([] if allowed and not action else [b"1"])
 
 
+@pytest.mark.spec("MP-172")
+def test_a_handle_to_peek_learns_nothing_of_sizes_by_trying_to_receive(server: Server) -> None:
+    put(server, b"12345")
+    client, context = reader(server, 0x20)
+    response = client.receive(context, room=1)
+    assert (response.result, response.ptb.p_body_size) == (HRESULTS["MQ_ERROR_ACCESS_DENIED"], 0)
+
+
 # Waiting
 
 
@@ -551,7 +560,10 @@ def test_a_context_serves_only_who_opened_the_queue(server: Server) -> None:
     client, context = reader(server)
     denied = HRESULTS["MQ_ERROR_ACCESS_DENIED"]
     for thief in (server.client(user(5)), server.client(peer="198.51.100.9")):
+        server.engine.events.clear()
         assert thief.receive(context).result == denied
+        (told,) = [event for event in server.engine.events if isinstance(event, AccessAudited)]
+        assert (told.caller, told.denied != 0) == (thief.caller, True) and thief.peer in told.where
     assert left(server) == [b"1"]
     assert client.another().receive(context).result == 0
 
@@ -574,7 +586,7 @@ def test_contexts_have_no_pattern(server: Server) -> None:
     assert not set(found) & {each.handle for each in server.manager.opening.descriptors.values()}
 
 
-@pytest.mark.spec("MP-038", "MP-163")
+@pytest.mark.spec("MP-163")
 def test_a_size_without_a_body_buffer_is_refused(server: Server) -> None:
     put(server, b"1")
     client, context = reader(server)

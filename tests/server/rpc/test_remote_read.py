@@ -34,6 +34,12 @@ PEEK, PEEK_NEXT = 0x80000000, 0x80000001
 SUBQUEUE = QUEUE + ";sub"
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["alone", "batch"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule holds for calls that go to the batch handlers, too."""
+    monkeypatch.setattr(Client, "in_batches", request.param)
+
+
 @pytest.fixture
 def server() -> Server:
     server = Server()
@@ -169,12 +175,16 @@ def test_a_message_without_the_readers_word_goes_back_after_a_while(server: Serv
     cursor = reader.call(4).ph_cursor
     reader.read(request=1, cursor=cursor)
     assert left(server) == []
+    server.clock.advance(299)
+    server.timers.fire()
+    assert left(server) == [] and len(server.timers.waiting) == 1
+    server.clock.advance(1)
     server.timers.fire()
     server.engine.commit()
     assert left(server) == [b"1"]
     assert reader.end(1) == INVALID_HANDLE
     assert body_of_sections(reader.read(request=2, cursor=cursor)) == b"1"  # the cursor went back with it
-    assert reader.end(2) == 0 and not server.timers.waiting
+    assert reader.end(2) == 0 and not server.service.handed_out
 
 
 def test_a_peek_needs_no_end(server: Server) -> None:
@@ -316,7 +326,7 @@ def test_a_reader_that_goes_away_takes_nothing_along(server: Server) -> None:
     assert left(server) == [b"1"]
     put(server, b"2")
     assert left(server) == [b"1", b"2"]
-    assert not server.manager.opening.descriptors and not server.timers.waiting and not server.service._held
+    assert not server.manager.opening.descriptors and not server.service.handed_out and not server.service._held
 
 
 def test_closing_the_queue_gives_back_what_was_handed_out(server: Server) -> None:
@@ -326,7 +336,7 @@ def test_closing_the_queue_gives_back_what_was_handed_out(server: Server) -> Non
     answered = reader.start(0, 10_000, request=2)
     reader_close(reader)
     assert reader.client.result(answered).result == CANCELLED
-    assert left(server) == [b"1"] and not server.timers.waiting
+    assert left(server) == [b"1"] and not server.service.handed_out
 
 
 def test_purges_for_a_reader_that_receives(server: Server) -> None:
@@ -449,6 +459,7 @@ def test_a_transactional_receive_without_the_readers_word_goes_back(ordered: Ser
     reader = Reader(client)
     uow, handle = enlist(client)
     reader.read(request=1, uow=uow)
+    ordered.clock.advance(301)
     ordered.timers.fire()
     ordered.engine.commit()
     assert left(ordered) == [b"1"]

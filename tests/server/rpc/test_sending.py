@@ -24,6 +24,12 @@ CONNECTOR = UUID("12345678-1234-5678-1234-567812345678")
 SID = bytes.fromhex("010500000000000515000000010203040506070809000000e9030000")
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["alone", "batch"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule holds for calls that go to the batch handlers, too."""
+    monkeypatch.setattr(Client, "in_batches", request.param)
+
+
 def one(server: Server, name: str = r"private$\q") -> Message:
     """The only message of a queue."""
     queue = server.manager.core.paths[name]

@@ -21,6 +21,7 @@ from lior.server.rpc.service import RpcService
 from lior.server.rpc.settings import RpcSection
 from lior.wire import rpc_pdu as pdu
 from lior.wire.rpc_pdu import NDR, Syntax
+from tests.server.admin.test_http import STRANGER, as_stranger
 from tests.server.rpc.serving import (
     ADD,
     BACKWARDS,
@@ -68,6 +69,23 @@ def test_the_kernel_says_who_calls_on_the_unix_socket(tmp_path: Path) -> None:
         assert bytes((await client.call(WHO)).text).decode().split() == [str(unix_user_sid(os.geteuid())), "1", "0"]
 
     in_server(tmp_path, body)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can connect as somebody else")
+def test_another_local_user_is_somebody_else_and_joins_no_group_of_mine(shared_directory: Path) -> None:
+    async def body(server: Server) -> None:
+        mine = await Client.connect(server.socket)
+        handle = (await mine.call(OPEN, 7)).handle
+        with as_stranger():
+            theirs = await Client.connect(server.socket)
+            with pytest.raises(Refused):
+                await Client.connect(server.socket, group_id=mine.association.group_id)
+        assert bytes((await theirs.call(WHO)).text).decode().split()[0] == str(unix_user_sid(STRANGER))
+        assert await status_of(theirs, USE, handle) == 0x1C00001A
+        joined = await Client.connect(server.socket, group_id=mine.association.group_id)
+        assert (await joined.call(USE, handle)).result == 7
+
+    in_server(shared_directory, body)
 
 
 @pytest.mark.spec("MP-009")
@@ -274,6 +292,54 @@ def test_hundreds_of_calls_in_one_write_are_answered(tmp_path: Path) -> None:
     in_server(tmp_path, body)
 
 
+def test_calls_that_come_together_go_to_a_batch_handler_together(tmp_path: Path) -> None:
+    batches: list[list[int]] = []
+
+    def several(calls: Any, at: int) -> int:
+        batches.append([call.request.a for call in calls[at:]])
+        if batches[-1][0] == 77:
+            return at
+        if batches[-1][0] == 66:
+            raise RuntimeError("a bug")
+        for call in calls[at:at + 2]:
+            call.answer((call.request.a + call.request.b,))
+        return min(at + 2, len(calls))
+
+    async def run() -> None:
+        service = RpcService(RpcSection(mapper_port=0, qm_port=0, port=0), [], tmp_path, {}, asyncio.get_running_loop())
+        service.register(TEST, {ADD: lambda call, request: (0,), LATER: lambda call, request: (9,)},
+                         batches={ADD: several})
+        await service.start()
+        client = await Client.connect(str(service.socket_path))
+        data = [client.association.request(TEST, opnum, TEST.methods[opnum].request.encode(values))[1]
+                for opnum, values in ((ADD, (1, 1)), (ADD, (2, 1)), (LATER, (0,)), (ADD, (3, 1)), (ADD, (4, 1)),
+                                       (ADD, (77, 1)), (ADD, (8, 1)))]
+        client.writer.write(b"".join(data))
+        results = [TEST.methods[ADD].response.decode((await client.next(Answer)).stub).result for _ in data]
+        assert results == [2, 3, 9, 4, 5, 0, 9]  # 0 is what the handler for one says
+        assert batches == [[1, 2], [3, 4, 77, 8], [77, 8], [8]]
+        client.send(ADD, 66, 1)
+        assert (await client.next(Fault)).status == 0x1C000012
+        assert (await client.call(ADD, 4, 1)).result == 5
+        await service.stop()
+
+    asyncio.run(run())
+
+
+def test_values_that_do_not_fit_a_response_are_a_fault(tmp_path: Path) -> None:
+    async def run() -> None:
+        service = RpcService(RpcSection(mapper_port=0, qm_port=0, port=0), [], tmp_path, {}, asyncio.get_running_loop())
+        service.register(TEST, {ADD: lambda call, request: (1 << 40,), LATER: lambda call, request: ("text",),
+                                WAIT: lambda call, request: (1, 2)})
+        await service.start()
+        client = await Client.connect(str(service.socket_path))
+        for opnum, values in ((ADD, (1, 1)), (LATER, (1,)), (WAIT, (1,))):
+            assert await status_of(client, opnum, *values) == 0x1C000012
+        await service.stop()
+
+    asyncio.run(run())
+
+
 def test_a_server_stops_reading_what_it_cannot_hold(tmp_path: Path) -> None:
     async def body(server: Server) -> None:
         client = await Client.connect(server.socket, max_fragment=65528)
@@ -347,6 +413,7 @@ def test_a_stop_ends_every_connection_and_runs_handles_down(tmp_path: Path) -> N
         await server.service.stop()
         assert server.handlers.run_down == [4]
         assert not os.path.exists(server.socket)
+        assert (await client.next(Fault)).status == 0xC00E000B  # the wait was ended, and its client told why
         with pytest.raises(Refused):
             await client.next(Answer)
 

@@ -59,7 +59,7 @@ def send(client: Client, handle: bytes, body: bytes, uow: UUID) -> Any:
 # Internal transactions
 
 
-@pytest.mark.spec("MP-122", "MP-079", "MP-030", "MP-066")
+@pytest.mark.spec("MP-122", "MP-079", "MP-066")
 def test_each_unit_of_work_is_enlisted_once(server: Server) -> None:
     client = server.client()
     uow, first = enlist(client)
@@ -210,7 +210,7 @@ def test_a_client_that_goes_away_while_it_waits_in_line_leaves_no_transaction(se
 # Units of work that are somebody else's, or nobody's
 
 
-@pytest.mark.spec("MP-159", "MP-170", "MP-193")
+@pytest.mark.spec("MP-159", "MP-170")
 def test_a_unit_of_work_has_to_be_enlisted(server: Server) -> None:
     client = server.client()
     uow = uuid4()
@@ -285,6 +285,22 @@ def test_a_message_given_back_for_want_of_room_counts_no_abort(server: Server) -
     assert queue.position(lookup_id, server.engine.store).abort_count == 0
     assert client.qmcomm(17, ph_int_xact=handle).result == 0
     assert left(server) == [b"long body"]
+
+
+@pytest.mark.spec("MP-169")
+def test_a_cursor_in_a_transaction_stays_where_it_was_when_a_message_does_not_fit(server: Server) -> None:
+    transaction = server.manager.begin()
+    for body in (b"long body", b"2"):
+        server.engine.send(server.engine.sender(), Message(body), transaction)
+    server.engine.do(server.manager.commit, transaction.identifier)
+    client = server.client()
+    uow, _ = enlist(client)
+    opened = client.opened()
+    cursor = client.cursor(opened.ph_queue).pcc.h_cursor
+    context = opened.pdw_qm_context
+    small = client.receive(context, cursor=cursor, room=1, p_uow=uow)
+    assert small.result == HRESULTS["MQ_ERROR_BUFFER_OVERFLOW"]
+    assert body_of(client.receive(context, cursor=cursor, p_uow=uow)) == b"long body"
 
 
 # A coordinator's transactions

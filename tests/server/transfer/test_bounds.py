@@ -60,12 +60,13 @@ async def served(directory: Path, **options: Any) -> AsyncIterator[Served]:
 async def test_an_express_message_beside_one_that_could_not_be_stored_comes_again_with_it(tmp_path: Path) -> None:
     async with served(tmp_path) as host:
         peer = host.peer()
-        messages = [peer.message(WORK, b"durable", delivery=1), peer.message(WORK, b"express")]
+        messages = [peer.message(WORK, b"durable %d" % number, delivery=1) for number in range(3)]
+        messages += [peer.message(WORK, b"express %d" % number) for number in range(3)]
 
         def deliver() -> bool:
             """In one chunk; whether the session outlasts it."""
             with peer.open("127.0.0.1", port=host.port) as session:
-                session.sent, session.recoverable_sent = 2, 1
+                session.sent, session.recoverable_sent = 6, 3
                 session.write(b"".join(message.encode() for message in messages))
                 try:
                     session.until_persisted(timeout=5)
@@ -73,6 +74,14 @@ async def test_an_express_message_beside_one_that_could_not_be_stored_comes_agai
                     return False
             return True
 
+        def before() -> None:
+            """The first message shows that anybody may write here; those after it come in batches."""
+            with peer.open("127.0.0.1", port=host.port) as session:
+                session.recoverable(WORK, b"before")
+                session.until_persisted()
+
+        await asyncio.to_thread(before)
+        await host.qm.receive(r".\private$\work", LONG)
         full = [True]
         host.store.fails = lambda operations: no_room() if full and any(
             isinstance(operation, PutMessage) for operation in operations) else None
@@ -81,7 +90,8 @@ async def test_an_express_message_beside_one_that_could_not_be_stored_comes_agai
         full.clear()
         assert await asyncio.to_thread(deliver)
         async with await host.qm.open_queue(r".\private$\work") as queue:
-            assert {(await queue.receive(timeout=LONG)).body for _ in range(2)} == {b"durable", b"express"}
+            found = {(await queue.receive(timeout=LONG)).body for _ in messages}
+        assert found == {message.body for message in messages}
         assert await asyncio.to_thread(deliver)  # now both are known
         assert await host.count() == 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -173,13 +174,15 @@ class RpcBackend:
         return handle.transactional
 
     async def close_handle(self, handle: Handle) -> None:
-        await handle.close()
+        with suppress(ServiceNotAvailable):  # the connection ended meanwhile, and the handle with it
+            await handle.close()
 
     async def open_cursor(self, handle: Handle) -> Cursor:
         return await handle.open_cursor()
 
     async def close_cursor(self, cursor: Cursor) -> None:
-        await cursor.queue.close_cursor(cursor)
+        with suppress(ServiceNotAvailable):
+            await cursor.queue.close_cursor(cursor)
 
     # Messages
 
@@ -297,6 +300,12 @@ class RpcBackend:
         link, handle = known
         if not link.lost:  # one that was lost is aborted already
             await link.method(QMCOMM, ABORT, (handle,), where=str(transaction))
+
+    async def subscriptions(self) -> list[dict[str, Any]]:
+        return await (await self._lior("listing subscriptions")).subscriptions()
+
+    async def abandon_subscription(self, name: str) -> None:
+        await (await self._lior("abandoning a subscription")).abandon_subscription(name)
 
     async def transactions(self) -> list[dict[str, Any]]:
         return await (await self._lior("listing transactions")).transactions()

@@ -7,12 +7,13 @@ A receive here has one phase: what the server removed and the connection lost is
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from lior.client.rpc.errors import failure
 from lior.client.rpc.transfer_buffer import TOO_SMALL, Room, received, wanted
-from lior.errors import HRESULTS, LiorError, OperationCancelled, Timeout
+from lior.errors import HRESULTS, LiorError, Malformed, OperationCancelled, Timeout
 from lior.message import INFINITE, Message
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from lior.client.rpc.link import Link
 
 GET_REMOTE_QUEUE_NAME, CREATE_REMOTE_CURSOR, CLOSE_HANDLE, CLOSE_CURSOR, SET_CURSOR_PROPERTIES = 1, 4, 20, 22, 23
+HANDLE_TO_FORMAT_NAME: Final = 26
 RECEIVE_MESSAGE, CREATE_CURSOR = 2, 3
+FIRST_NAME, MOST_NAME = 128, 0x80000  # WCHARs
+NAME_TOO_SMALL: Final = HRESULTS["MQ_ERROR_FORMATNAME_BUFFER_TOO_SMALL"]
 MQ_ACTION_RECEIVE: Final = 0
 REMOTE_OPERATION: Final = 0x400E03E8  # MQ_INFORMATION_REMOTE_OPERATION: the old way to a cursor elsewhere (4.4)
 TRIES: Final = 8  # with larger buffers each time
@@ -49,6 +53,21 @@ class OpenQueue:
 
     def close(self) -> asyncio.Future[Any]:
         return self.link.method(QMCOMM, CLOSE_HANDLE, (self.handle,), where=self.name)
+
+    async def format_name(self) -> str:
+        """3.2.4.14: the name that the queue was opened by, as the server knows it."""
+        room, method = FIRST_NAME, QMCOMM.methods[HANDLE_TO_FORMAT_NAME]
+        for _ in range(TRIES):
+            values = (self.handle, room, "", room)
+            answer = await self.link.call(QMCOMM, HANDLE_TO_FORMAT_NAME, method.request.encode(values),
+                                          partial(method.response.decode, request=values), where=self.name)  # fmt: skip
+            if answer.result == NAME_TOO_SMALL and room < answer.pdw_length <= MOST_NAME:
+                room = answer.pdw_length
+                continue
+            if answer.result & 0x80000000:
+                raise failure(answer.result, self.name)
+            return str(answer.lpwcs_format_name or "").partition("\0")[0]
+        raise Malformed("the server asks for more room each time", where=self.name)
 
     async def create_cursor(self, dial: Any) -> int:
         """3.2.4.8, with the way that old servers go to a queue on another computer."""

@@ -31,6 +31,7 @@ SERVER_PORT: Final = 31
 IP_HANDSHAKE: Final = 0
 MOST_TOWERS: Final = 4
 CONNECT_SECONDS: Final = 30.0
+LONGEST_ANSWER: Final = 64 << 20  # a list of a hundred thousand queues
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class RpcTarget:
         initiator = None
         if self.credentials is not None and not self.socket_path:
             initiator = self.credentials.initiator(self.host)
-        association = ClientAssociation(interfaces, initiator=initiator, group_id=group_id)
+        association = ClientAssociation(interfaces, initiator=initiator, group_id=group_id, max_stub=LONGEST_ANSWER)
         connection = Connection(association, str(self))
         loop = asyncio.get_running_loop()
         try:

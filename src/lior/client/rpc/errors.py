@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from lior.errors import (
+    ERROR_RANGE,
     HRESULTS,
+    RANGE_MASK,
     AccessDenied,
     InvalidHandle,
     LiorError,
@@ -43,7 +45,7 @@ _TEXTS: Final[dict[str, tuple[str, str]]] = {
     "MQ_ERROR_QUEUE_EXISTS": ("there is a queue of this name", "open it, or choose another name"),
     "MQ_ERROR_QUEUE_NOT_AVAILABLE": ("the queue is out of reach", "see whether its computer serves"),
     "MQ_ERROR_QUEUE_NOT_FOUND": ("there is no such queue", "see: lior queue list"),
-    "MQ_ERROR_SERVICE_NOT_AVAILABLE": ("the queue manager does not serve", "try again when it is back"),
+    "MQ_ERROR_SERVICE_NOT_AVAILABLE": ("the queue manager is stopping, or not ready yet", "try again when it is back"),
     "MQ_ERROR_SHARING_VIOLATION": ("the queue is open in a way that excludes this", "wait until it is closed"),
     "MQ_ERROR_TRANSACTION_SEQUENCE": ("there is no such transaction", "begin one; it ends with its connection"),
     "MQ_ERROR_TRANSACTION_USAGE": ("the queue and the call do not agree on transactions",
@@ -64,7 +66,7 @@ def failure(code: int, where: str = "") -> LiorError:
 
 def faulted(status: int, where: str = "") -> LiorError:
     """The error of a fault."""
-    if status & 0xDFFF0000 == 0xC00E0000 or status in _BY_CODE:
+    if status & RANGE_MASK == ERROR_RANGE or status in _BY_CODE:
         return failure(status, where)
     if status == faults.ACCESS_DENIED:
         return AccessDenied("the server refuses this caller", where=where,

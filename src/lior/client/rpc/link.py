@@ -28,7 +28,7 @@ class Link:
         self.group_id = first.association.group_id
         self.contexts = first.association.contexts
         self.where = first.where
-        self.multiplexes: bool = getattr(first.association, "multiplexes", True)
+        self.multiplexes = first.association.multiplexes
         self._dial = dial
         self._interfaces = interfaces
         self._connections = [first]

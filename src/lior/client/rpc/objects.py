@@ -17,7 +17,16 @@ from lior.errors import (
     QueueNotFound,
     UnsupportedFormatNameOperation,
 )
-from lior.names import DirectName, PrivateName, QueueSuffix, parse_path_name, to_queue_format
+from lior.names import (
+    DirectName,
+    PrivateName,
+    QueueFormat,
+    QueueFormatType,
+    QueueSuffix,
+    from_queue_format,
+    parse_path_name,
+    to_queue_format,
+)
 from lior.security import SecurityDescriptor
 from lior.wire.dtyp import decode_security_descriptor, encode_security_descriptor
 from lior.wire.interfaces.qmcomm import QMCOMM
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
     from lior.client.rpc.link import Link
 
 CREATE, SET_SECURITY, GET_SECURITY, DELETE, GET_PROPERTIES, SET_PROPERTIES = 6, 7, 8, 9, 10, 11
-OPEN, CLOSE, PURGE, QUERY = 19, 20, 27, 28
+PATH_TO_FORMAT, OPEN, CLOSE, PURGE, QUERY = 12, 19, 20, 27, 28
 QUEUE_OBJECT: Final = 1
 RECEIVE: Final = 1
 PATHNAME, TRANSACTION = 103, 113
@@ -162,6 +171,16 @@ async def properties(link: Link, name: str, propids: tuple[int, ...]) -> dict[in
     return {propid: variant.value for propid, variant in zip(propids, answer.ap_var, strict=True)}
 
 
+async def format_name_of(link: Link, path: str) -> str:
+    """3.2.4.13: the format name of a path name. The structure is there on the way in, and empty."""
+    empty = ObjectFormat(p_queue_format=QueueFormat(QueueFormatType.UNKNOWN))
+    answer = await link.method(QMCOMM, PATH_TO_FORMAT, (path, empty), where=path)
+    found = answer.p_object_format.p_queue_format
+    if found is None:
+        raise Malformed("no format name", where="R_QMObjectPathToObjectFormat")
+    return str(from_queue_format(found))
+
+
 async def is_transactional(link: Link, name: str) -> bool | None:
     """None where the server does not know or does not say: a queue elsewhere, or one whose properties are secret."""
     if not is_object(name):
@@ -196,7 +215,15 @@ async def info(link: Link, name: str) -> QueueInfo:
         name=path.partition("\\")[2], path=path, format_name=_format_name(name), kind="private",
         transactional=bool(found[TRANSACTION]), messages=0, bytes=0, identifier=str(found[_IDENTIFIER] or ""),
         create_time=found[_CREATED] or 0, modify_time=found[_MODIFIED] or 0, properties=known,
+        private_name=await _private_name(link, path),
     )  # fmt: skip
+
+
+async def _private_name(link: Link, path: str) -> str:
+    try:
+        return await format_name_of(link, path)
+    except LiorError:  # only what is nice to know
+        return ""
 
 
 async def machine(link: Link) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from lior.client.rpc.errors import failure
 from lior.errors import LiorError, Malformed, OperationCancelled, UnsupportedOperation
 from lior.message import Message
 from lior.wire.interfaces.remote_read import REMOTE_READ
-from lior.wire.message_sections import decode_sections
+from lior.wire.message_sections import SectionsDecoder
 
 if TYPE_CHECKING:
     from lior.client.rpc.link import Link
@@ -56,7 +56,7 @@ def parse_code(stub: bytes) -> None:
         raise failure(code)
 
 
-def started(opnum: int, queue_manager: UUID, stub: bytes) -> Message:
+def started(opnum: int, decoder: SectionsDecoder, stub: bytes) -> Message:
     """The message that R_StartReceive or R_StartTransactionalReceive gave."""
     code = int.from_bytes(stub[-4:], "little")
     if code:
@@ -72,7 +72,7 @@ def started(opnum: int, queue_manager: UUID, stub: bytes) -> Message:
         found = REMOTE_READ.methods[opnum].response.decode(stub)
         arrived, sequence = found[0], found[1]
         packet = b"".join(bytes(section.p_section_buffer or b"") for section in found[3] or ())
-    message = decode_sections(packet, queue_manager=queue_manager, arrived=arrived)
+    message = decoder.decode(packet, arrived)
     message.lookup_identifier = 7 - message.priority << SEQUENCE_BITS | sequence
     return message
 
@@ -80,13 +80,13 @@ def started(opnum: int, queue_manager: UUID, stub: bytes) -> Message:
 class QueueReader:
     """A queue that R_OpenQueue opened: QUEUE_CONTEXT_HANDLE."""
 
-    __slots__ = ("_request", "context", "link", "name", "queue_manager")
+    __slots__ = ("_request", "context", "decoder", "link", "name")
 
     def __init__(self, link: Link, name: str, context: bytes, queue_manager: UUID) -> None:
         self.link = link
         self.name = name
         self.context = context
-        self.queue_manager = queue_manager  # whose names packets mean that say "here"
+        self.decoder = SectionsDecoder(queue_manager)  # packets that say "here" mean that one
         self._request = 0
 
     def request(self) -> int:
@@ -143,8 +143,8 @@ class TwoPhaseRead(asyncio.Future[Any]):
         self._request = reader.request()
         opnum = START_RECEIVE if uow is None else START_TRANSACTIONAL_RECEIVE
         stub = start_stub(reader.context, lookup_id, cursor, action, timeout_ms, self._request, uow)
-        queue_manager = reader.queue_manager
-        pending = (_Started(self), lambda answer: started(opnum, queue_manager, answer), None, reader.name)
+        decoder = reader.decoder
+        pending = (_Started(self), lambda answer: started(opnum, decoder, answer), None, reader.name)
         self._sent = reader.link.start(REMOTE_READ, opnum, stub, pending)
 
     def cancel(self, msg: Any | None = None) -> bool:

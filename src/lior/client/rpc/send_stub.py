@@ -67,6 +67,7 @@ def send_stub(handle: bytes, message: Message, uow: UUID | None = None) -> list[
         message.security is not None or message.administration_queue or message.response_queue
         or message.connector_type is not None or message.tracing_requested or message.application_deadletter_queue
         or message.tracing_queue is not NULL_GUID or message.allow_peek_when_locked or message.soap is not None
+        or not message.time_to_reach_queue
     ):  # fmt: skip
         return None
     label, extension, correlation, body = message.label, message.extension, message.correlation_id, message.body

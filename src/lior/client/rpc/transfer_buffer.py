@@ -52,6 +52,8 @@ def inexpressible(message: Message) -> str:
     for name in _MEMBERS_OF_OTHERS:
         if getattr(message, name) != _NOTHING[name]:
             return name
+    if not message.time_to_reach_queue:
+        return "time_to_reach_queue"  # 0 stands for infinite there (3.1.5.2)
     for name in ("administration_queue", "response_queue"):
         if "," in getattr(message, name):
             return name

@@ -70,7 +70,7 @@ class Watch:
         trigger = self.trigger
         queue = await self._manager.open_queue(trigger.queue, "peek" if trigger.mode == "peek" else "receive")
         self._queue = queue
-        if trigger.mode == "transaction" and self._manager.backend.is_transactional(queue.handle) is False:
+        if trigger.mode == "transaction" and not await self._takes_transactions(queue):
             raise TransactionUsage(
                 f"trigger {trigger.name} takes messages in transactions, but the queue is not transactional",
                 where=trigger.queue, remedy='set mode = "receive", or create the queue with --transactional',
@@ -81,6 +81,12 @@ class Watch:
         self._scanner = Scanner(queue, self._settled, self._busy)
         if self._stopping.is_set():
             self._scanner.stop()
+
+    async def _takes_transactions(self, queue: Queue) -> bool:
+        try:
+            return await queue.is_transactional()
+        except LiorError:  # a queue of another computer: its owner will say
+            return True
 
     def _subqueue(self, name: str) -> str:
         full = parse_format_name(self._opened.format_name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lior.security import Caller
+from lior.wire.ndr import NDR_BIG_ENDIAN
 
 if TYPE_CHECKING:
     from lior.protocols.rpc.groups import Group
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 class Call:
     """One request, whole and checked. Its opnum may be none of the interface's."""
 
-    __slots__ = ("association", "call_id", "cancelled", "context", "data", "object", "on_cancel", "opnum", "request",
-                 "security", "stub", "syntax", "trailer", "whole_stub")  # fmt: skip
+    __slots__ = ("association", "big_endian", "call_id", "cancelled", "context", "data", "object", "on_cancel", "opnum",
+                 "request", "security", "stub", "trailer", "whole_stub")  # fmt: skip
 
     def __init__(
         self, association: ServerAssociation, context: Presentation, security: SecurityContext, call_id: int,
@@ -27,7 +28,7 @@ class Call:
     ) -> None:  # fmt: skip
         self.association = association
         self.context = context
-        self.syntax = context.syntax  # of the request: big endian, if the client is
+        self.big_endian = False  # the request; answers never are
         self.security = security
         self.call_id = call_id
         self.opnum = opnum
@@ -45,6 +46,11 @@ class Call:
     @property
     def interface(self) -> Any:  # lior.wire.rpc_interface.Interface
         return self.context.interface
+
+    @property
+    def syntax(self) -> Any:
+        """How the request's stub is coded; responses are in the context's own."""
+        return NDR_BIG_ENDIAN if self.big_endian else self.context.syntax
 
     @property
     def ndr64(self) -> bool:

@@ -120,6 +120,7 @@ class ClientAssociation:
         self.results: tuple[Result, ...] = ()
         self.calls: dict[int, int] = {}  # under way: call_id -> bytes of its answer so far
         self.features = 0
+        self.multiplexes = False  # whether the server takes a call before the one before it is answered ([C706] 12.6.3)
         self._interfaces = tuple(interfaces)
         self._initiator = initiator
         self._max_fragment = max_fragment
@@ -170,6 +171,7 @@ class ClientAssociation:
             self.group_id = ack.assoc_group_id
             self._max_xmit = max(min(ack.max_recv_frag, self._max_fragment), MUST_RECEIVE)
             self._header_sign = bool(flags & SUPPORT_HEADER_SIGN)
+            self.multiplexes = bool(flags & CONC_MPX)
             self.results = ack.results
         if not self._done:
             return self._next_leg(token)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lior.errors import HRESULTS, LiorError
+from lior.errors import ERROR_RANGE, HRESULTS, RANGE_MASK, LiorError
 
 ACCESS_DENIED: Final = 0x00000005  # also: more stub data than the server takes ([MS-RPCE] 3.3.3.5.4)
 PROTOCOL_ERROR: Final = 0x000006C0  # RPC_S_PROTOCOL_ERROR: too many security contexts (3.3.1.5.4)
@@ -19,6 +19,7 @@ OPERATION_RANGE: Final = 0x1C010002  # nca_s_op_rng_error
 UNKNOWN_INTERFACE: Final = 0x1C010003  # nca_s_unk_if
 NCA_PROTOCOL_ERROR: Final = 0x1C01000B  # nca_s_proto_error (3.3.3.5.7)
 TOO_BUSY: Final = 0x1C010014  # nca_s_server_too_busy
+SERVICE_NOT_AVAILABLE: Final = 0xC00E000B  # MQ_ERROR_SERVICE_NOT_AVAILABLE: the queue manager stops
 UNSUPPORTED_AUTHENTICATION: Final = 0x1C00001D  # nca_s_unsupported_authn_level
 
 # [MS-RPCE] 3.3.3.5.1: a server never sends these
@@ -50,7 +51,7 @@ class RpcFault(LiorError):
         super().__init__(what or NAMES.get(status, f"fault 0x{status:08X}"), where=where, remedy=remedy)
         self.status = status
         # An HRESULT travels as it is (MP-022); what RPC itself says has no code among ours
-        self.code = status if status & 0xDFFF0000 == 0xC00E0000 else HRESULTS["MQ_ERROR"]
+        self.code = status if status & RANGE_MASK == ERROR_RANGE else HRESULTS["MQ_ERROR"]
 
     def __str__(self) -> str:
         return f"{super().__str__()} [fault 0x{self.status:08X}]"

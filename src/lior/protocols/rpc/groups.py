@@ -100,6 +100,11 @@ class Groups:
     def __len__(self) -> int:
         return len(self._groups)
 
+    @property
+    def handles(self) -> int:
+        """Context handles in all groups."""
+        return sum(len(group.handles) for group in self._groups.values())
+
     def join(self, identifier: int, client: object) -> Group | None:
         """The group that a bind names, or a new one for 0. None if it may not have it."""
         if identifier:

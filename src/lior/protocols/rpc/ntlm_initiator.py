@@ -16,6 +16,7 @@ WANTED: Final = (
     ntlm.UNICODE | ntlm.REQUEST_TARGET | ntlm.SIGN | ntlm.NTLM | ntlm.ALWAYS_SIGN | ntlm.EXTENDED_SESSION_SECURITY
     | ntlm.TARGET_INFO | ntlm.VERSION | ntlm.KEY_128 | ntlm.KEY_EXCH | ntlm.KEY_56
 )  # fmt: skip
+MAX_TARGET_INFO: Final = 8192  # names of a computer and its domain; they go back in a response
 
 
 class NtlmInitiator:
@@ -86,6 +87,8 @@ class NtlmInitiator:
     def _pairs(self, challenge: ntlm.Challenge) -> tuple[list[tuple[int, bytes]], int]:
         """The server's, with what the client adds; and the time of the response."""
         given = dict(challenge.target_info)
+        if sum(map(len, given.values())) > MAX_TARGET_INFO or len(given.get(ntlm.AV_FLAGS, b"")) > 4:
+            raise Malformed("target information that is none", where="CHALLENGE_MESSAGE")
         if self.level > LEVEL_CONNECT and not {ntlm.AV_NB_COMPUTER_NAME, ntlm.AV_NB_DOMAIN_NAME} <= given.keys():
             raise AuthenticationFailed("the server does not say who it is", where="NTLM challenge")
         stamp = given.get(ntlm.AV_TIMESTAMP)

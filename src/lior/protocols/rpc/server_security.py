@@ -79,15 +79,17 @@ class ServerSecurity:
             context.complete(context.acceptor.messages, self.header_sign)
         return Authentication(authentication.service, authentication.level, 0, authentication.context_id, token)
 
-    def further(self, authentication: Authentication, flags: int, now: float, multiplexing: bool) -> Authentication:
-        """A leg in an alter_context: of a context under way, or the first of a new one. Raises RpcFault."""
+    def further(self, authentication: Authentication, flags: int, now: float) -> Authentication:
+        """A leg in an alter_context: of a context under way, or the first of a new one. Raises RpcFault. A client that
+        did not negotiate several contexts (3.3.1.5.4) may have them nevertheless: each request names its own, and
+        impacket makes one for each interface."""
         context = self._contexts.get(authentication.context_id)
         try:
             if context is not None:
                 if context.ready or context.error or context.service != authentication.service:
                     raise RpcFault(faults.NCA_PROTOCOL_ERROR, "this security context is complete")
                 return self._leg(context, authentication, now)
-            if len(self._contexts) >= (self._limit if multiplexing else 1):
+            if len(self._contexts) >= self._limit:
                 raise RpcFault(faults.PROTOCOL_ERROR, "too many security contexts")
             service = SERVICE_NTLM if authentication.service == SERVICE_DEFAULT else authentication.service
             if service not in self._providers:
@@ -129,15 +131,16 @@ class ServerSecurity:
         return context
 
     def _implied(self, plain: SecurityContext) -> SecurityContext:
-        """Without authentication in the request: the connection's only context, if its level is connect (3.3.1.5.4).
-        Where a context protects what is sent, somebody may have taken the protection off: refused."""
+        """Without authentication in the request: the connection's only context, if its level is connect (3.3.1.5.4);
+        several of them will do if they are all of one user. Where a context protects what is sent, somebody may have
+        taken the protection off: refused."""
         if not self._contexts:
             return plain
-        if len(self._contexts) == 1:
-            (context,) = self._contexts.values()
-            if context.level == LEVEL_CONNECT:
-                if context.error:
-                    raise RpcFault(context.error, "the authentication failed")
-                if context.ready:
-                    return context
+        first, *others = self._contexts.values()
+        if first.error:
+            raise RpcFault(first.error, "the authentication failed")
+        if first.ready and first.level == LEVEL_CONNECT and all(
+            each.ready and each.level == LEVEL_CONNECT and each.caller.sid == first.caller.sid for each in others
+        ):
+            return first
         raise RpcFault(faults.ACCESS_DENIED, "a request without the protection that was agreed on")

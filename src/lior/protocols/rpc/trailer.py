@@ -6,7 +6,6 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from lior.protocols.rpc.faults import ACCESS_DENIED
-from lior.wire.ndr import NDR_BIG_ENDIAN
 from lior.wire.rpc_big_endian import BIG_ENDIAN
 from lior.wire.rpc_pdu import LITTLE_ENDIAN, REQUEST, Syntax
 
@@ -69,7 +68,7 @@ def _holds(call: Call, command: int, value: bytes, header_sign: bool) -> bool:
         return value == call.context.abstract.to_bytes() + call.context.transfer.to_bytes()
     ptype, _, _, drep, call_id, context_id, opnum = _HEADER2.unpack(value)
     told = (ptype, drep & 0xFF, call_id, context_id, opnum)
-    own = BIG_ENDIAN if call.syntax is NDR_BIG_ENDIAN else LITTLE_ENDIAN
+    own = BIG_ENDIAN if call.big_endian else LITTLE_ENDIAN
     return told == (REQUEST, own, call.call_id, call.context.identifier, call.opnum)
 
 

@@ -69,6 +69,18 @@ def _flag(session: ClientSession, value: Any, blobs: bytes, where: str) -> bool:
     return value
 
 
+def _texts(session: ClientSession, value: Any, blobs: bytes, where: str) -> list[str]:
+    if not isinstance(value, list) or len(value) > MAX_BATCH:
+        raise InvalidParameter(f"this is a list of at most {MAX_BATCH} strings", where=where)
+    return [_text(session, each, blobs, where) for each in value]
+
+
+def _numbers(session: ClientSession, value: Any, blobs: bytes, where: str) -> list[int]:
+    if not isinstance(value, list) or len(value) > MAX_BATCH:
+        raise InvalidParameter(f"this is a list of at most {MAX_BATCH} whole numbers", where=where)
+    return [_whole(session, each, blobs, where) for each in value]
+
+
 def _uuid(session: ClientSession, value: Any, blobs: bytes, where: str) -> UUID:
     return admin_json.uuid(value, where)
 
@@ -119,6 +131,8 @@ KINDS: Final[dict[str, Callable[[Any, Any, bytes, str], Any]]] = {
     "whole": _whole,
     "milliseconds": _milliseconds,
     "flag": _flag,
+    "texts": _texts,
+    "numbers": _numbers,
     "uuid": _uuid,
     "object": _object,
     "queue properties": _queue_properties,

@@ -262,6 +262,7 @@ IN_TRANSACTION: Final = Argument("transaction", "uuid", None)
 TRANSACTION: Final = Argument("transaction", "uuid")
 LOOKUP_ID: Final = Argument("lookup_id", "whole", 0)
 QUEUE: Final = Argument("queue", "text")
+EPOCH: Final = Argument("epoch", "uuid")
 CHANGES: Final = Argument("changes", "object")
 
 CALLS: Final[dict[str, Call]] = {
@@ -321,6 +322,26 @@ CALLS: Final[dict[str, Call]] = {
     "trace": Call(verb("trace"), (Argument("message_id", "text", ""), Argument("label", "text", ""),
                                   Argument("correlation_id", "text", "")), reads=True,
                   about="Where a message is and what became of it, or the messages with a label or correlation id."),
+    "subscriptions": Call(verb("subscriptions"), reads=True,
+                          about="Readers that claim messages: claimed, released, and what waits for them."),
+    "subscribe": Call(verb("subscribe"), (NAME, Argument("queues", "texts"), Argument("takeover", "flag", False),
+                                          Argument("options", "object", {})),
+                      about="Make a subscription over queues, or take it over; answers its epoch."),
+    "claim": Call(verb("claim"), (NAME, EPOCH, Argument("start", "whole"), Argument("max_rows", "whole"),
+                                  Argument("max_bytes", "whole")),
+                  about="Claim the messages that come next; answers the last ordinal."),
+    "plan": Call(verb("plan"), (NAME, Argument("start", "whole"), Argument("end", "whole"),
+                                Argument("parts", "whole")), reads=True,
+                 about="Ordinals at which ranges of about the same size end."),
+    "release": Call(verb("release"), (NAME, EPOCH, Argument("ordinal", "whole")),
+                    about="Claimed messages up to an ordinal are received."),
+    "reject_claimed": Call(verb("reject_claimed"), (NAME, EPOCH, Argument("ordinals", "numbers")),
+                           about="Move claimed messages to the subqueue poison."),
+    "publish": Call(verb("publish"), (Argument("writer", "text"), Argument("batch", "whole"),
+                                      Argument("stages", "texts")), administrator=True,
+                    about="Send what was put aside by bulk transfer; answers how many, 0 for a batch of before."),
+    "abandon_subscription": Call(verb("abandon_subscription"), (NAME,),
+                                 about="Give back what a subscription claimed, and forget it."),
     "backup": Call(verb("backup"), (Argument("path", "text"),), administrator=True,
                    about="Write a copy of the store to a new file of the queue manager's computer."),
     "compact": Call(verb("compact"), administrator=True, about="Give free space back to the disk."),

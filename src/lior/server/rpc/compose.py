@@ -23,7 +23,10 @@ from lior.server.rpc.methods import (
     remote_read,
     transactions,
 )
+from lior.server.rpc.methods.quick_reads import usual_reads
+from lior.server.rpc.methods.read_batches import read_batches
 from lior.server.rpc.methods.remote_reader import RemoteReader
+from lior.server.rpc.methods.send_batches import send_batches
 from lior.server.rpc.methods.service import QueueService, bound
 from lior.server.rpc.providers import providers
 from lior.server.rpc.service import RpcService
@@ -78,9 +81,13 @@ def rpc_service(
     service.closing.append(methods.close)
     qmcomm = {**queues.METHODS, **objects.METHODS, **transactions.METHODS, **machine.METHODS}
     service.register(QMCOMM, bound(qmcomm, methods), allow_anonymous=PORT_QUERY)
-    service.register(messages.usual_sends(QMCOMM2), bound(messages.METHODS, methods))
+    service.register(messages.usual_sends(QMCOMM2), bound(messages.METHODS, methods),
+                     batches=send_batches(methods))
     service.register(QM2QM, bound(qm2qm.METHODS, methods), allow_anonymous=frozenset({7, 8}))
-    service.register(REMOTE_READ, bound(remote_read.METHODS, methods), allow_anonymous=frozenset({0}))
+    service.register(usual_reads(REMOTE_READ), bound(remote_read.METHODS, methods), allow_anonymous=frozenset({0}),
+                     batches=read_batches(methods))
     service.register(QMMGMT, bound(management.METHODS, methods))
-    service.register(LIOR, SessionCalls(admin, methods, partial(drop, service)).handlers())
+    sessions = SessionCalls(admin, methods, partial(drop, service))
+    service.stopping.append(sessions.end_waits)
+    service.register(LIOR, sessions.handlers())
     return service

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from lior.protocols.rpc import faults
 from lior.protocols.rpc.call import Call, Cancelled, Close, Invoke, Orphaned, Send
 from lior.protocols.rpc.server_association import ServerAssociation
 from lior.server.rpc.dispatch import Dispatcher
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("lior.rpc")
 
 WRITE_HIGH: Final = 1 << 20  # bytes that the client may lag behind before nothing more is read from it
+CLOSING: Final = 5.0  # seconds for the last bytes of a connection that ends
 KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 
 
@@ -31,6 +33,7 @@ class RpcConnection(asyncio.Protocol):
         self.association: ServerAssociation | None = None
         self.transport: asyncio.Transport | None = None
         self.peer = ""
+        self.is_local = False  # over the Unix socket
         self.own_address = ""  # that the client reached this server under
         self._service = service
         self._dispatcher = dispatcher
@@ -61,6 +64,7 @@ class RpcConnection(asyncio.Protocol):
             self.transport.abort()
             return
         self.association.host = self
+        self.is_local = not self.association.peer
         self._service.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -149,6 +153,10 @@ class RpcConnection(asyncio.Protocol):
         if stub is not None:
             self._put(association.response(call, stub))
 
+    def answer_stub(self, call: Call, stub: bytes) -> None:
+        """The same, encoded already."""
+        self._put(call.association.response(call, stub))
+
     def fault(self, call: Call, status: int) -> None:
         self._put(call.association.fault_response(call, status))
 
@@ -190,6 +198,21 @@ class RpcConnection(asyncio.Protocol):
         log.info("a client's connection is closed", extra={"fields": {"peer": self.peer, "why": reason}})
         self.close()
 
+    @property
+    def calls_under_way(self) -> int:
+        return 0 if self.association is None else len(self.association.calls)
+
+    def end_waits(self) -> None:
+        """The server stops: no message will come for those who wait."""
+        for call in list(self.association.calls.values()) if self.association is not None else ():
+            end = call.on_cancel
+            if end is not None:
+                call.fault(faults.SERVICE_NOT_AVAILABLE)
+                end(call)
+
     def close(self) -> None:
+        """What was answered goes out first."""
         if self.transport is not None and not self.transport.is_closing():
+            self._flush()
             self.transport.close()
+            self._loop.call_later(CLOSING, self.transport.abort)  # who does not read does not keep it open

@@ -5,7 +5,7 @@ fields, or an awaitable of them, or PENDING when it will use `call.answer` or `c
 It raises RpcFault, or a LiorError whose code the document has travel as a fault (MP-022).
 
 Calls of one operation that stand one after another in what the network brought go to its batch handler together, if
-it has one: many messages make one change then.
+it has one: many messages make one change then. What is unusual about a call is left to the handler.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from lior.wire.ndr import NDR
 log = logging.getLogger("lior.rpc")
 
 Handler = Callable[[Call, Any], Any | Awaitable[Any]]
-BatchHandler = Callable[[Sequence[Call]], None]  # each call has its decoded `request`; ends them with answer or fault
+# Each call has its decoded `request`. Ends some of them from that place on, or will, with answer or fault; tells how
+# far it came. If it came nowhere, the first of them goes to the handler.
+BatchHandler = Callable[[Sequence[Call], int], int]
 MAX_BATCH: Final = 1024
 
 
@@ -55,6 +57,7 @@ class Dispatcher:
         self.refuses_anonymous = refuses_anonymous
         self.least_level = least_level
         self.calls = 0
+        self.stopping = False
         self.faults: dict[int, int] = {}  # by status
 
     def register(
@@ -93,6 +96,9 @@ class Dispatcher:
     def _operation(self, call: Call) -> Operation | None:
         """Whether the call may be made, and its request decoded; None if that has ended it."""
         self.calls += 1
+        if self.stopping:
+            self.refuse(call, faults.SERVICE_NOT_AVAILABLE)
+            return None
         operation: Operation | None = call.context.operations.get(call.opnum)
         if operation is None:
             self.refuse(call, faults.OPERATION_RANGE)
@@ -110,7 +116,10 @@ class Dispatcher:
                 "method": operation.name, "peer": call.peer, "why": str(error)}})  # fmt: skip
             self.refuse(call, faults.BAD_STUB_DATA)
             return None
-        except Exception as error:  # a name that is none, or a bug: the connection's other requests go on
+        except LiorError as error:  # it decodes, and what it names cannot be: a queue suffix that there is none of
+            self.refuse(call, error.code)
+            return None
+        except Exception as error:  # a bug: the connection's other requests go on
             self.failed(operation, call, error)
             return None
         return operation
@@ -177,12 +186,19 @@ class Dispatcher:
 
     def _run_batch(self, operation: Operation | None, calls: list[Call]) -> None:
         assert operation is not None and operation.batch is not None
-        try:
-            operation.batch(calls)
-        except Exception as error:
-            for call in calls:
-                if not call.is_over:
-                    self.failed(operation, call, error)
+        at = 0
+        while at < len(calls):
+            before = at
+            try:
+                at = operation.batch(calls, at)
+            except Exception as error:
+                for call in calls[at:]:
+                    if not call.is_over:
+                        self.failed(operation, call, error)
+                return
+            if at == before:
+                self._run(operation, calls[at])
+                at += 1
 
     def failed(self, operation: Operation, call: Call, error: BaseException) -> None:
         if isinstance(error, RpcFault):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lior.protocols.rpc.ntlm_acceptor import NtlmAcceptor, ServerNames
-from lior.protocols.rpc.security import Acceptor, Providers
+from lior.protocols.rpc.security import Acceptor
 from lior.protocols.rpc.spnego import SpnegoAcceptor
 from lior.server.rpc.accounts import AccountFile, LocalAccounts
 from lior.server.rpc.kerberos import kerberos_acceptors
@@ -20,13 +20,19 @@ from lior.wire.spnego import KERBEROS, MS_KERBEROS, NTLMSSP
 log = logging.getLogger("lior.rpc")
 
 
-def providers(settings: RpcSection, directory: Path | None, name: str, full_name: str) -> Providers:
-    """By auth_type. Kerberos needs a keytab and a library; without either NTLM is what remains."""
-    found: dict[int, Callable[[], Acceptor]] = {}
+class Offered(dict[int, Callable[[], Acceptor]]):
+    """By auth_type; with the accounts that all of them look at."""
+
+    accounts: LocalAccounts | None = None
+
+
+def providers(settings: RpcSection, directory: Path | None, name: str, full_name: str) -> Offered:
+    """Kerberos needs a keytab and a library; without either NTLM is what remains."""
+    found = Offered()
     mechanisms: dict[bytes, Callable[[], Acceptor]] = {}
     if directory is None:
         return found
-    accounts = LocalAccounts(AccountFile(directory), settings.lockout_attempts, settings.lockout_time)
+    accounts = found.accounts = LocalAccounts(AccountFile(directory), settings.lockout_attempts, settings.lockout_time)
     if settings.ntlm:
         names = ServerNames(name.upper()[:15], full_name.casefold())
 

@@ -16,10 +16,11 @@ from typing import Any, Final
 from lior.errors import ServiceNotAvailable
 from lior.protocols.rpc.groups import Groups
 from lior.protocols.rpc.security import Providers
-from lior.protocols.rpc.server_association import AssociationSettings, ServerAssociation
+from lior.protocols.rpc.server_association import AssociationSettings, Budget, ServerAssociation
 from lior.security import ANONYMOUS_CALLER
 from lior.server.admin.identity import peer_caller
 from lior.server.listening import tcp_socket, unix_socket, url_host
+from lior.server.rpc.accounts import LocalAccounts
 from lior.server.rpc.connection import RpcConnection
 from lior.server.rpc.dispatch import BatchHandler, Dispatcher, Handler
 from lior.server.rpc.endpoint_mapper import Endpoint, EndpointMapper
@@ -36,6 +37,8 @@ STEP: Final = 11  # to the next port while one is taken (MP-005)
 MAX_STEPS: Final = 64
 SWEEP: Final = 1.0  # seconds between looks at who takes too long
 STOPPING: Final = 5.0
+OPEN_STUB: Final = 1 << 16
+OPEN_TIMEOUT: Final = 60.0
 
 
 class RpcService:
@@ -53,22 +56,28 @@ class RpcService:
         self.mapper_addresses: list[str] = []
         self.socket_path = directory / SOCKET_FILE if directory else None
         self.refused = 0
+        self.stopping: list[Callable[[], None]] = []  # what ends waits that a call does not know of
         self.closing: list[Callable[[], Awaitable[None]]] = []  # what handlers have to end
         least = LEVELS[settings.least_level]
         self.dispatcher = Dispatcher(settings.anonymous == "refuse", least)
         self.mapper = Dispatcher(refuses_anonymous=False)  # anybody may ask where something is ([MS-RPCE] 3.1.1.5.4)
         self.groups = Groups(lambda: secrets.token_bytes(16), settings.max_groups, settings.max_handles)
+        self.accounts: LocalAccounts | None = getattr(providers, "accounts", None)
         self._providers = providers
         self._bind = tuple(addresses)
         self._association = AssociationSettings(
             max_fragment=settings.max_fragment & -8,
             max_stub=settings.max_stub,
+            # what nobody may call anyway is not worth more memory than the few methods that are open need
+            max_open_stub=OPEN_STUB if settings.anonymous == "refuse" else settings.max_stub,
+            open_timeout=OPEN_TIMEOUT if settings.anonymous == "refuse" else 0.0,
             max_calls=settings.max_calls,
             bind_timeout=settings.bind_timeout,
             fragment_timeout=settings.fragment_timeout,
         )
         for dispatcher in (self.dispatcher, self.mapper):
             self._describe(dispatcher)
+        self.budget = Budget(settings.max_held)
         self._servers: list[asyncio.Server] = []
         self._by_peer: Counter[str] = Counter()
         self._sweep: asyncio.TimerHandle | None = None
@@ -175,10 +184,20 @@ class RpcService:
         return self.ports.get("rpc.qm_port", 0)
 
     async def stop(self) -> None:
+        """Take nothing new, end the reads that wait, answer what is under way, then let go of the clients."""
         if self._sweep is not None:
             self._sweep.cancel()
         for server in self._servers:
             server.close()
+        self.dispatcher.stopping = True
+        for end in self.stopping:
+            end()
+        for connection in list(self.connections):
+            connection.end_waits()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOPPING):
+                while any(connection.calls_under_way for connection in self.connections):
+                    await asyncio.sleep(0.01)
         for connection in list(self.connections):
             connection.close()
         if self.socket_path is not None:
@@ -217,6 +236,7 @@ class RpcService:
         return ServerAssociation(
             dispatcher.interfaces, self.groups, self._providers, self._association, self.loop.time(),
             peer=connection.peer, client=connection.peer, caller=ANONYMOUS_CALLER, secondary_address=str(port),
+            budget=self.budget,
         )  # fmt: skip
 
     def _admit_unix(self, connection: RpcConnection) -> ServerAssociation | None:
@@ -227,7 +247,7 @@ class RpcService:
         connection.peer = f"user {caller.sid}"
         return ServerAssociation(
             self.dispatcher.interfaces, self.groups, {}, self._association, self.loop.time(),
-            client=("unix", caller.sid), caller=caller,
+            client=("unix", caller.sid), caller=caller, budget=self.budget,
         )  # fmt: skip
 
     def _has_room(self, peer: str) -> bool:

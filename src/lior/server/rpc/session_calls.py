@@ -72,6 +72,11 @@ class SessionCalls:
         session.end()
         return NULL_HANDLE, OK
 
+    def end_waits(self) -> None:
+        """The queue manager stops: no message will come for those who wait."""
+        for session in self._sessions:
+            session.calls.end_waits()
+
     def alive(self, call: Call, request: Any) -> Any:
         idle = self._service.settings.idle_timeout
         self._alive[call.group] = self._loop.time()

@@ -41,6 +41,8 @@ class RpcSection:
     max_stub: int = setting(0x430000, "Longest request, in bytes.", 1 << 16)
     max_in_flight: int = setting(32 << 20, "Requests of one connection that are held at a time, in bytes; nothing more "
                                  "is read from it then.", 1 << 16)  # fmt: skip
+    max_held: int = setting(512 << 20, "Requests of all connections that are held at a time, in bytes; more are "
+                            "answered as too busy.", 1 << 20)  # fmt: skip
     max_fragment: int = setting(LARGEST_FRAGMENT, "Longest fragment, in bytes.", 1432, LARGEST_FRAGMENT)
     bind_timeout: float = setting(15.0, "A connection that has not bound and signed in by then is closed.", 0.1)
     fragment_timeout: float = setting(60.0, "A connection whose request is not complete by then is closed.", 0.1)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lior.transfer")
 
+_LOCKED: Final = State.LOCKED
 MOST_UNORDERED: Final = 64 << 20  # bytes of one queue
 
 
@@ -122,19 +123,23 @@ class Departures:
         """[MS-MQQB] 3.1.5.5: express messages leave with AckSequenceNumber, recoverable ones when they are on the
         other disk, transactional ones with their order acknowledgement."""
         change = Change()
+        change.lazy = True  # after a crash what was not removed is sent again, and known there
         gone: list[Position] = []
+        own = self._hub.manager.core.properties.identifier
         for position in express:
             if position is None:
                 continue
             message = position.message
-            if message.transaction is not None and self.in_stream(position):
+            if message.transaction is not None and (
+                    message.source_queue_manager is own or self.in_stream(position)):
                 self.in_flight.discard(position.lookup_id)
-            elif not message.delivery_guarantee and is_held(position):
+            elif not message.delivery_guarantee and (position.state is _LOCKED or is_held(position)):
                 gone.append(position)
         for position in recoverable:
-            if position is None or (position.message.transaction is not None and self.in_stream(position)):
+            if position is None or (position.message.transaction is not None and (
+                    position.message.source_queue_manager is own or self.in_stream(position))):
                 continue
-            if is_held(position):
+            if position.state is _LOCKED or is_held(position):
                 gone.append(position)
         self._hub.manager.batches.transferred(change, gone)
         if change.operations or change.has_steps:

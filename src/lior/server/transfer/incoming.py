@@ -104,22 +104,31 @@ class Incoming:
                 stored += user_message.user.flags >> DM_SHIFT & 1
             if full:
                 break
-        if keys:
-            self._manager.message_history.record(change, list(keys), now)
-        if self._express:
-            express = list(self._express)
-            self._manager.message_history.record_volatile(express, now)
-            if change.operations:  # if they cannot be stored, the express messages between them are lost, too
-                change.otherwise(self._manager.message_history.forget, express)
+        self._remember(change, list(keys), list(self._express), now)
         if stored and not full:
             change.ordered = True  # what has nothing to store must not overtake what has
             change.then(connection.stored, stored)
         change.otherwise(connection.not_stored)
+        change.lazy = not stored and all(map(self._is_order_ack, messages))  # as with acknowledgements of the session
         self._manager.core.submit(change)
         if full:
             connection.not_stored()
         elif self._hub.engine.crowded:
             connection.hold_reading()
+
+    def _remember(self, change: Change, keys: list[bytes], express: list[bytes], now: float) -> None:
+        """What came, to know it when it comes again."""
+        history = self._manager.message_history
+        if keys:
+            history.record(change, keys, now)
+        if express:
+            history.record_volatile(express, now)
+            if change.operations:  # if they cannot be stored, the express messages between them are lost, too
+                change.otherwise(history.forget, express)
+
+    def _is_order_ack(self, message: UserMessage | PlainMessage) -> bool:
+        return isinstance(message, UserMessage) and isinstance(
+            recognise(message, self._hub.own, _any_host), OrderAck)
 
     def _take_plain(
         self, change: Change, connection: Connection, batch: list[PlainMessage], keys: dict[bytes, None], now: float
@@ -137,7 +146,8 @@ class Incoming:
                 return False
         else:
             found = dict.fromkeys([plain.packet[16:32] + plain.packet[56:60] for plain in batch])
-            if len(found) != len(batch) or not keys.keys().isdisjoint(found) \
+            known = keys.keys() | self._express.keys() if self._express else keys.keys()
+            if len(found) != len(batch) or not known.isdisjoint(found) \
                     or not manager.message_history.has_none_of(found):
                 return False
         if not manager.batches.arrive(change, queue, messages):
@@ -150,7 +160,7 @@ class Incoming:
         elif first.delivery_guarantee:
             keys.update(found)
         else:
-            manager.message_history.record_volatile([*found], now)
+            self._express.update(found)
         self.accepted += len(messages)
         return True
 

@@ -154,8 +154,9 @@ class Link:
                 packets.append(packet)
                 sent.append(position)
         departures, fates = self._hub.departures, self._hub.manager.core.fates
+        own = self._hub.manager.core.properties.identifier
         ours = [position for position in sent if position.message.transaction is not None
-                and departures.in_stream(position)]
+                and (position.message.source_queue_manager is own or departures.in_stream(position))]
         if ours:
             departures.in_flight.update([position.lookup_id for position in ours])
             departure.sent(ours)

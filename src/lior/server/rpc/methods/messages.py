@@ -21,7 +21,7 @@ from lior.message import Message
 from lior.protocols.rpc.call import PENDING
 from lior.protocols.rpc.faults import UNSPECIFIED, RpcFault
 from lior.queues.change import Reply
-from lior.queues.descriptor import PEEK_ONLY, SEND_ACCESS, Cursor, CursorState, TwoPhaseRead
+from lior.queues.descriptor import PEEK_ONLY, SEND_ACCESS, Cursor, TwoPhaseRead
 from lior.queues.transaction import Transaction
 from lior.server.rpc.methods.answers import OK, Values, answer
 from lior.server.rpc.methods.received_buffer import fill, not_received, receive_of, shortage
@@ -95,7 +95,7 @@ def send_handler(service: QueueService) -> Handler:
         entry = call.association.group.handles.find(request.h_queue, QUEUE, caller)  # type: ignore[union-attr]
         try:
             if not core.properties.supporting_server:
-                service.require_supporting_server()
+                service.require_supporting_server(call)
             if not isinstance(entry, OpenQueue):
                 raise AccessDenied("the queue was opened for remote reading", where=entry.format_name)
             descriptor = entry.descriptor
@@ -311,8 +311,8 @@ def _peek(reading: _Reading, receive: Receive) -> Any:
     reading.call.on_cancel = reading.cancel
     if receive.action == MQ_ACTION_PEEK_NEXT:
         cursor = reading.cursor
-        if cursor is None or cursor.state is CursorState.UNREAD:
-            raise IllegalCursorAction("the next message is that of a cursor that was used", where=descriptor.text,
+        if cursor is None:
+            raise IllegalCursorAction("the next message is that of a cursor", where=descriptor.text,
                                       remedy="peek the current message with a cursor first")
         manager.peek_next(descriptor, reply, cursor=cursor, timeout_ms=timeout, tag=reading)
     else:

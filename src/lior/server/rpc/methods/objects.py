@@ -17,12 +17,13 @@ from lior.errors import (
 from lior.names import PathKind, PathName, PrivateName, QueueFormatType, parse_path_name, to_queue_format
 from lior.names.grammar import QueueSuffix
 from lior.protocols.rpc.call import PENDING
+from lior.queues.access import rights_to_change
 from lior.queues.definition import QueueType
 from lior.queues.events import AccessAudited
 from lior.queues.queue import Queue
 from lior.security import Caller, QueueAccess, SecurityDescriptor, SecurityInformation
 from lior.server.properties import queue_properties_from, queue_values, set_queue_values
-from lior.server.rpc.methods.answers import OK, Done, Values, code_only
+from lior.server.rpc.methods.answers import OK, Done, Then, Values, code_only
 from lior.server.rpc.methods.service import QueueService, method
 from lior.wire.dtyp import decode_security_descriptor, encode_security_descriptor
 from lior.wire.interfaces.structures import ObjectFormat
@@ -116,8 +117,12 @@ def _set_security(service: QueueService, call: Call, request: Any) -> Any:
         raise error_from_code(HRESULTS["MQ_ERROR_PRIVILEGE_NOT_HELD"], "audit lists are for administrators",
                               where="SecurityInformation", remedy="leave the SACL out")
     _check_owner(caller, descriptor, information)
-    service.manager.set_queue_security(queue, information, descriptor, caller, Done(call, request, (OK,), code_only))
-    service.core.emit(AccessAudited(caller, queue.name, int(QueueAccess.CHANGE_PERMISSIONS), 0))
+
+    def changed(_: Any) -> Values:
+        service.core.emit(AccessAudited(caller, queue.name, rights_to_change(information), 0))
+        return (OK,)
+
+    service.manager.set_queue_security(queue, information, descriptor, caller, Then(call, request, changed, code_only))
     return PENDING
 
 

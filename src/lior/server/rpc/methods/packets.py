@@ -22,7 +22,6 @@ _DEAD_LETTER: Final = struct.Struct("<I")  # 2.2.5.4
 _EXTENDED_ADDRESS: Final = struct.Struct("<IHHI16s")  # 2.2.5.5; type 0: to be ignored
 _HAS_DEAD_LETTER, _HAS_SUBQUEUE, _HAS_EXTENDED_ADDRESS = 0x01, 0x02, 0x10
 _NAME_SIZE: Final = 64
-_TTRQ_AT: Final = 12  # BaseHeader.TimeToReachQueue
 assert _SUBQUEUE.size == 148 and _EXTENDED_ADDRESS.size == 28 and _EXTENSION.size == 12
 
 
@@ -35,8 +34,13 @@ class Section(NamedTuple):
 
 
 def user_message_packet(message: Message, queue_manager: UUID) -> bytes:
-    """The packet of a message that is in a queue here. A body that was decrypted here stays clear. What was sent here
-    in a transaction is in no stream between queue managers; for its header it is the first of one."""
+    """The packet of a message that is in a queue here."""
+    return _user_message(message, queue_manager).encode()
+
+
+def _user_message(message: Message, queue_manager: UUID) -> UserMessage:
+    """A body that was decrypted here stays clear. What was sent here in a transaction is in no stream between queue
+    managers; for its header it is the first of one."""
     transaction = message.transaction
     if transaction is not None and not transaction.sequence_number:
         message = message.copy()
@@ -45,7 +49,7 @@ def user_message_packet(message: Message, queue_manager: UUID) -> bytes:
     security = message.security
     if packet.security is not None and security is not None and not security.symmetric_key:
         packet.security.header.flags &= ~EB
-    return packet.encode()
+    return packet
 
 
 def sequence_of(message: Message) -> int:
@@ -55,29 +59,31 @@ def sequence_of(message: Message) -> int:
 
 def sections(message: Message, queue_manager: UUID, most_body: int, subqueue: str) -> list[Section]:
     """The packet whole, or its body cut: then everything before the cut, and what is behind the body (3.1.4.7)."""
-    packet = user_message_packet(message, queue_manager)
-    trailer = _added_headers(message, subqueue)
+    user_message = _user_message(message, queue_manager)
+    user_message.base.time_to_reach_queue = _end_of_time_to_reach_queue(message)
+    packet = user_message.encode()
+    trailer = added_headers(message, subqueue)
     if most_body >= len(message.body):
-        whole = _with_absolute_time(packet, message) + trailer
+        whole = packet + trailer
         return [Section(FULL_PACKET, len(whole), whole)]
     decoded = UserMessage.decode(packet)
-    packet = _with_absolute_time(packet, message)
     end = decoded.body_end  # of MessagePropertiesHeader, but for its padding
-    found = [Section(BINARY_FIRST, end, packet[: decoded.body_at + most_body])]
     behind = packet[end:] + trailer
-    found.append(Section(BINARY_SECOND, len(behind), behind))
-    return found
+    return [Section(BINARY_FIRST, end, packet[: decoded.body_at + most_body]),
+            Section(BINARY_SECOND, len(behind), behind)]  # fmt: skip
 
 
-def _with_absolute_time(packet: bytes, message: Message) -> bytes:
+def _end_of_time_to_reach_queue(message: Message) -> int:
     """TimeToReachQueue is the second of expiry here, and not a length of time (2.2.5.1)."""
     relative = message.time_to_reach_queue
-    absolute = INFINITE if relative == INFINITE else min(int(message.sent_time) + relative, INFINITE)
-    return packet[:_TTRQ_AT] + absolute.to_bytes(4, "little") + packet[_TTRQ_AT + 4 :]
+    return INFINITE if relative == INFINITE else min(int(message.sent_time) + relative, INFINITE)
 
 
-def _added_headers(message: Message, subqueue: str) -> bytes:
+def added_headers(message: Message, subqueue: str) -> bytes:
     """ExtensionHeader and what it announces."""
+    if not (subqueue or message.application_deadletter_queue or message.message_class or message.abort_count
+            or message.move_count or message.last_move_time):  # fmt: skip
+        return _USUAL
     dead_letter = _dead_letter(message.application_deadletter_queue)
     flags = _HAS_SUBQUEUE | _HAS_EXTENDED_ADDRESS | (_HAS_DEAD_LETTER if dead_letter else 0)
     rest = _subqueue(message, subqueue) + dead_letter + _EXTENDED_ADDRESS.pack(_EXTENDED_ADDRESS.size, 0, 0, 0, b"")
@@ -98,3 +104,10 @@ def _dead_letter(name: str) -> bytes:
     text = name.encode("utf-16-le", "surrogatepass") + b"\0\0"
     text += bytes(-len(text) % 4)
     return _DEAD_LETTER.pack(_DEAD_LETTER.size + len(text)) + text
+
+
+_USUAL: Final = (
+    _EXTENSION.pack(_EXTENSION.size, _SUBQUEUE.size + _EXTENDED_ADDRESS.size, _HAS_SUBQUEUE | _HAS_EXTENDED_ADDRESS)
+    + _SUBQUEUE.pack(_SUBQUEUE.size, 0, 0, 0, 0, b"", b"")
+    + _EXTENDED_ADDRESS.pack(_EXTENDED_ADDRESS.size, 0, 0, 0, b"")
+)

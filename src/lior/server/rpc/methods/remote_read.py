@@ -35,10 +35,11 @@ from lior.queues.position import Position
 from lior.queues.transaction import Transaction
 from lior.server.rpc.methods.answers import OK, Done, Values, answer, code_only
 from lior.server.rpc.methods.machine import IP_HANDSHAKE, port_of
-from lior.server.rpc.methods.packets import Section, sections, sequence_of
+from lior.server.rpc.methods.packets import FULL_PACKET, Section, sections, sequence_of
 from lior.server.rpc.methods.qm2qm import ACK, LOOKUPS, PEEK_CURRENT, PEEK_NEXT, RECEIVE, give_back
 from lior.server.rpc.methods.queues import READ_ACCESS, access_of, share_of
-from lior.server.rpc.methods.service import QueueService, Timer, method, name_of
+from lior.server.rpc.methods.quick_reads import whole_packet
+from lior.server.rpc.methods.service import QueueService, method, name_of
 from lior.server.rpc.methods.tables import NULL_HANDLE, QUEUE_CONTEXT, Cursors, Owner, uow_of
 from lior.wire.interfaces.remote_read import SectionBuffer
 
@@ -71,8 +72,7 @@ class Pending:
     """PendingRequestEntry (3.1.1.2): a read that waits, or a message that was handed out. It is the tag of its wait and
     the reply of the queue manager."""
 
-    __slots__ = ("call", "cursor", "opened", "place", "position", "read", "request", "service", "timer",
-                 "transaction")  # fmt: skip
+    __slots__ = ("call", "cursor", "opened", "place", "position", "read", "request", "service", "transaction")
 
     def __init__(self, service: QueueService, call: Call, request: Any, opened: Opened, cursor: Cursor | None,
                  transaction: Transaction | None) -> None:
@@ -85,7 +85,6 @@ class Pending:
         self.place = None if cursor is None else (cursor.key, cursor.state)
         self.read: TwoPhaseRead | None = None
         self.position: Position | None = None  # of a message that was handed out
-        self.timer: Timer | None = None
 
     @property
     def number(self) -> int:
@@ -96,9 +95,7 @@ class Pending:
         self.call.on_cancel = self.cancel
 
     def forget(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        self.service.handed_out.discard(self)
         if self.opened.pending.get(self.number) is self:
             del self.opened.pending[self.number]
 
@@ -129,8 +126,7 @@ class Pending:
             if self.transaction is not None:
                 self.position = self.opened.descriptor.live_queue().positions[message.lookup_identifier]
         try:
-            parts = sections(message, self.service.core.properties.identifier, self.request.dw_max_body_size,
-                             self.opened.subqueue)
+            parts = self._sections(message)
         except LiorError:  # a queue takes what no packet has a place for, a response queue that is no name, say
             self.put_back()
             return read_failed(self.request, HRESULTS["MQ_ERROR_UNSUPPORTED_OPERATION"])
@@ -142,11 +138,20 @@ class Pending:
             return read_failed(self.request, HRESULTS["MQ_ERROR_OPERATION_CANCELLED"])
         if self.position is not None:
             self.opened.pending[self.number] = self
-            self.timer = self.service.later(self.service.settings.end_timeout, self.put_back)
+            self.service.handed_out.add(self)
         else:
             self.forget()
         arrived = int(message.arrival_time) & 0xFFFFFFFF
         return (arrived, sequence_of(message), len(parts), tuple(map(_buffer, parts)), OK)
+
+    def _sections(self, message: Message) -> list[Section]:
+        most, subqueue = self.request.dw_max_body_size, self.opened.subqueue
+        identifier = self.service.core.properties.identifier
+        if most >= len(message.body):
+            whole = whole_packet(message, identifier, subqueue)
+            if whole:
+                return [Section(FULL_PACKET, len(whole), whole)]
+        return sections(message, identifier, most, subqueue)
 
     def put_back(self) -> None:
         """3.1.5.1, or a message that could not be handed over: it stays in the queue."""
@@ -241,7 +246,7 @@ def _open_for_move(service: QueueService, call: Call, request: Any) -> Values:
     return (opened.move_context, handle)
 
 
-def _find(call: Call, handle: bytes) -> Opened:
+def find(call: Call, handle: bytes) -> Opened:
     opened: Opened = call.group.handles.find(handle, QUEUE_CONTEXT, call.caller)
     return opened
 
@@ -251,7 +256,7 @@ def _close_failed(request: Any, code: int) -> Values:
 
 
 def _close(service: QueueService, call: Call, request: Any) -> Values:
-    opened = _find(call, request.pph_context)
+    opened = find(call, request.pph_context)
     call.group.handles.close(request.pph_context)
     close_opened(service, opened)
     return (NULL_HANDLE, OK)
@@ -265,20 +270,20 @@ def _cursor_failed(request: Any, code: int) -> Values:
 
 
 def _create_cursor(service: QueueService, call: Call, request: Any) -> Values:
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     opened.cursors.require_room()
     opened.descriptor.live_queue()
     return (opened.cursors.add(service.manager.open_cursor(opened.descriptor)), OK)
 
 
 def _close_cursor(service: QueueService, call: Call, request: Any) -> Values:
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     service.manager.close_cursor(opened.cursors.take(request.h_cursor))
     return (OK,)
 
 
 def _purge(service: QueueService, call: Call, request: Any) -> Any:
-    descriptor = _find(call, request.ph_context).descriptor
+    descriptor = find(call, request.ph_context).descriptor
     if descriptor.access not in RECEIVE_ACCESS:
         raise error_from_code(STATUS_ACCESS_DENIED, "the queue was opened to peek", where=descriptor.text)
     service.manager.purge(descriptor.live_queue(), descriptor.caller, Done(call, request, (OK,), code_only))
@@ -303,7 +308,7 @@ def _check(request: Any) -> None:
 
 
 def _start(service: QueueService, call: Call, request: Any, transaction: Transaction | None) -> Any:
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     if request.dw_request_id in opened.pending:
         raise InvalidParameter(f"request {request.dw_request_id} is under way", where="dwRequestId",
                                remedy="use a number of its own for each request")
@@ -347,7 +352,7 @@ def _start_transactional(service: QueueService, call: Call, request: Any) -> Any
     uow = uow_of(request.p_transaction_id) if request.p_transaction_id is not None else None
     if uow is None or uow.int == 0:
         return _start(service, call, request, None)
-    descriptor = _find(call, request.ph_context).descriptor
+    descriptor = find(call, request.ph_context).descriptor
     action = request.ul_action
     if not descriptor.live_queue().transactional or (action in LOOKUPS and LOOKUPS[action][0]) or action in (
             PEEK_CURRENT, PEEK_NEXT):  # fmt: skip
@@ -358,7 +363,7 @@ def _start_transactional(service: QueueService, call: Call, request: Any) -> Any
 
 def _taken_out(call: Call, request: Any) -> Pending:
     """The message that was handed out under this number."""
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     if not opened.pending:
         raise InvalidHandle("nothing was handed out from this queue", where="phContext")
     pending = opened.pending.get(request.dw_request_id)
@@ -393,7 +398,7 @@ def _end_transactional(service: QueueService, call: Call, request: Any) -> Any:
 
 def _cancel(service: QueueService, call: Call, request: Any) -> Values:
     """R_CancelReceive: the call that waits is answered with MQ_ERROR_OPERATION_CANCELLED."""
-    opened = _find(call, request.ph_context)
+    opened = find(call, request.ph_context)
     pending = opened.pending.get(request.dw_request_id)
     if pending is None or pending.position is not None:
         raise InvalidParameter(f"no read waits under {request.dw_request_id}", where="dwRequestId")
@@ -405,7 +410,7 @@ def _cancel(service: QueueService, call: Call, request: Any) -> Values:
 
 
 def _move(service: QueueService, call: Call, request: Any) -> Any:
-    source = _find(call, request.ph_context_from).descriptor
+    source = find(call, request.ph_context_from).descriptor
     target = service.move_targets.get(request.ull_context_to)
     if target is None or target.owner != Owner.of(call) or target.descriptor.closed:
         raise InvalidHandle("no queue was opened to move to under this number", where="ullContextTo",
@@ -435,7 +440,7 @@ def _enlist(service: QueueService, call: Call, request: Any) -> Values:
 
 def _set_class(service: QueueService, call: Call, request: Any) -> Any:
     """R_SetUserAcknowledgementClass: the message that the transaction received is refused."""
-    descriptor = _find(call, request.ph_context).descriptor
+    descriptor = find(call, request.ph_context).descriptor
     if request.us_class not in (0, REJECTED):
         raise InvalidParameter(f"class 0x{request.us_class:04X}", where="usClass", remedy="use 0 or 0xC004")
     queue = descriptor.live_queue()

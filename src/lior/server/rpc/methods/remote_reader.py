@@ -21,7 +21,8 @@ class RemoteMessage(NamedTuple):
 
 class RemoteSession(Protocol):
     """A queue that RemoteQMOpenQueue opened. Every call raises a LiorError with the remote HRESULT, or
-    MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE where none came; a call that is cancelled cancels the remote read."""
+    MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE where none came. A receive that is cancelled cancels the remote read, and
+    gives back a message that has come already."""
 
     def receive(self, action: int, timeout_ms: int, cursor: int) -> Awaitable[tuple[bytes, int, object | None]]:
         """RemoteQMStartReceive with a request number of its own; RemoteQMCancelReceive if it is cancelled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
@@ -30,7 +30,7 @@ from lior.queues.events import AccessAudited
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
 from lior.queues.transaction import Transaction
-from lior.security import ANONYMOUS, Caller
+from lior.security import ANONYMOUS, Caller, QueueAccess
 from lior.server.engine import Engine
 from lior.server.rpc.methods.answers import Failed, Values, code_only
 from lior.server.rpc.methods.remote_reader import RemoteReader
@@ -108,7 +108,7 @@ class QueueService:
         self.compact = compact
         self.resend = resend or _nothing_to_resend
         self.numbers = Numbers(random)
-        self.later = later or _later
+        self.handed_out = HandedOut(self, later or _later)
         self.opened: dict[int, OpenQueue | RemoteProxy] = {}  # by pdwQMContext: one name space (MP-081)
         self.remote_opened: dict[int, OpenRemote] = {}  # by phQueue of R_QMOpenRemoteQueue
         self.units_of_work: dict[UUID, UnitOfWork] = {}
@@ -120,9 +120,10 @@ class QueueService:
 
     # Who may
 
-    def require_supporting_server(self) -> None:
-        """3.1.4, 3.1.5: who serves no dependent clients answers opnums 2, 3, 4 and 31 only."""
-        if not self.core.properties.supporting_server:
+    def require_supporting_server(self, call: Call) -> None:
+        """3.1.4, 3.1.5: who serves no dependent clients answers opnums 2, 3, 4 and 31 only. Programs on this computer,
+        which come by the Unix socket, are the queue manager's own."""
+        if call.peer and not self.core.properties.supporting_server:
             raise error_from_code(
                 HRESULTS["MQ_ERROR_WKS_CANT_SERVE_CLIENT"], "this queue manager serves no clients of this protocol",
                 where="supporting_server", remedy="set supporting_server on the queue manager",
@@ -190,7 +191,10 @@ class QueueService:
         return entry
 
     def _refused(self, call: Call, what: str) -> None:
-        self.core.emit(AccessAudited(call.caller, f"{what} from {call.peer or 'this computer'}", 0, 0))
+        """Somebody tries a number that is another client's: an audit event says who, and from where."""
+        where = f"{what} of another client, from {call.peer or 'this computer'}"
+        everything = int(QueueAccess.RECEIVE_MESSAGE)
+        self.core.emit(AccessAudited(call.caller, where, everything, everything))
         raise not_yours(what)
 
     # Queues that others read
@@ -253,6 +257,7 @@ class QueueService:
 
     async def close(self) -> None:
         """The server stops: nothing is asked of other computers any more."""
+        self.handed_out.stop()
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -264,6 +269,51 @@ def _later(seconds: float, call: Callable[[], None]) -> Timer:
 
 def _nothing_to_resend(queue: OutgoingQueue) -> None:
     """Without a transfer nothing was sent."""
+
+
+class Returnable(Protocol):
+    def put_back(self) -> None: ...
+
+
+class HandedOut:
+    """Messages that wait for their readers' word, in the order in which their time ends ([MS-MQRR] 3.1.2.2): one timer
+    for all of them."""
+
+    def __init__(self, service: QueueService, later: Callable[[float, Callable[[], None]], Timer]) -> None:
+        self._service = service
+        self._later = later
+        self._ends: dict[Returnable, float] = {}
+        self._timer: Timer | None = None
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, entry: Returnable) -> None:
+        self.add_all((entry,))
+
+    def add_all(self, entries: Iterable[Returnable]) -> None:
+        timeout = self._service.settings.end_timeout
+        self._ends.update(dict.fromkeys(entries, self._service.core.clock.monotonic() + timeout))
+        if self._timer is None:
+            self._timer = self._later(timeout, self._look)
+
+    def discard(self, entry: Returnable) -> None:
+        self._ends.pop(entry, None)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        """3.1.5.1: whoever has not said that it has its message is not waited for any longer."""
+        self._timer = None
+        now = self._service.core.clock.monotonic()
+        for entry, end in list(self._ends.items()):
+            if end > now:
+                self._timer = self._later(end - now, self._look)
+                break
+            del self._ends[entry]
+            entry.put_back()
 
 
 def name_of(queue_format: QueueFormat | None) -> SingleName:
@@ -281,7 +331,7 @@ def method(
         def handle(call: Call, request: Any) -> Any:
             try:
                 if gated:
-                    service.require_supporting_server()
+                    service.require_supporting_server(call)
                 return run(service, call, request)
             except LiorError as error:
                 if isinstance(error, RpcFault):

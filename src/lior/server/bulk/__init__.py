@@ -1,0 +1,1 @@
+"""Bulk transfer: Arrow Flight in a process of its own, beside the queue manager's."""

@@ -1,0 +1,1 @@
+"""The jobs of `lior pipeline`: each a function `run(spark, config) -> Result`."""

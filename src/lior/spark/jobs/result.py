@@ -1,0 +1,57 @@
+"""What a job answers, and the log of runs beside the lake."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+
+from lior.errors import BadConfiguration
+
+C = TypeVar("C")
+
+
+@dataclass
+class Result:
+    job: str
+    rows: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    output: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"rows": self.rows, "batches": self.batches, "seconds": round(self.seconds, 3), "output": self.output,
+                **self.details}  # fmt: skip
+
+
+def config_from(kind: type[C], given: dict[str, Any]) -> C:
+    """A job's configuration, from TOML and options; a name that nobody knows is refused."""
+    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, 1, 0.5)
+            raise BadConfiguration(f"there is no setting {name}", where=kind.__name__,
+                                   remedy=f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}")
+    return kind(**given)
+
+
+def log_run(lake: str, config: Any, result: Result, error: str = "") -> None:
+    """One row for a run, in runs/: when, what, with which settings, and what came out."""
+    row = {"run_id": str(uuid4()), "job": result.job, "ended_at": time.time(), "seconds": result.seconds,
+           "rows": result.rows, "batches": result.batches, "error": error, "config": json.dumps(asdict(config)),
+           "details": json.dumps(result.details, default=str)}  # fmt: skip
+    if "://" in lake:
+        system, base = fs.FileSystem.from_uri(lake)
+    else:
+        system, base = fs.LocalFileSystem(), os.path.abspath(lake)
+    system.create_dir(f"{base}/runs", recursive=True)
+    pq.write_table(pa.Table.from_pylist([row]), f"{base}/runs/{row['run_id']}.parquet", filesystem=system)

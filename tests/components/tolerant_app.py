@@ -1,0 +1,5 @@
+"""The same application after its mistake was mended."""
+
+from tests.components.cli_app import tolerant
+
+(app,) = tolerant
