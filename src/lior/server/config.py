@@ -69,6 +69,8 @@ class SrmpSection:
     https_port: int = port(443, "TCP port for HTTPS. Without `srmp.certificate` there is none.")
     certificate: str = setting("", "PEM file with the server's certificate and those above it.")
     key: str = setting("", "PEM file with its private key; empty: it is in the same file.")
+    client_ca_file: str = setting("", "PEM file with the authorities whose certificates HTTPS clients must show; "
+                                  "empty: none is asked for.")  # fmt: skip
     ca_file: str = setting("", "PEM file with the authorities that the servers of others are believed by; empty: the "
                            "computer's.")  # fmt: skip
     max_body: int = setting(4 << 20, "Longest body that is taken.", 1)

@@ -49,6 +49,7 @@ def soap(engine: Engine, settings: Settings, directory: Path) -> Srmp:
         https_port=given.https_port,
         certificate=given.certificate,
         key=given.key,
+        client_ca_file=given.client_ca_file,
         ca_file=given.ca_file,
         max_body=given.max_body,
         max_envelope=given.max_envelope,

@@ -163,7 +163,7 @@ def test_a_long_body_that_asks_first_is_let_in(server: Serving, qm: lior.QueueMa
         assert desk.status(desk.read_answer(connection)) == 200
 
 
-@pytest.mark.spec("SR-213", "SR-210")
+@pytest.mark.spec("SR-213")
 def test_receipts_go_only_where_they_may(tmp_path: Path) -> None:
     with Stub() as allowed, Stub() as other:
         where = {"srmp__receipts_allowed": [f"http://{allowed.address}:{PORT}/*"]}

@@ -519,7 +519,7 @@ def certificate_refused(qm: lior.QueueManager, address: str) -> bool:
     return any(address in str(queue) and "CERTIFICATE" in str(queue).upper() for queue in qm.outgoing())
 
 
-@pytest.mark.spec("SR-005", "SR-006", "SR-210")
+@pytest.mark.spec("SR-005", "SR-006")
 def test_https_goes_to_servers_whose_certificate_is_good_and_to_no_others(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     stranger, authority = Authority(tmp_path / "other"), Authority(tmp_path)
@@ -557,3 +557,31 @@ def test_https_goes_to_servers_whose_certificate_is_good_and_to_no_others(tmp_pa
                         desk.eventually(partial(certificate_refused, qm, address))
                         assert there.queue(r".\private$\q").messages == 0
                         assert next(i.messages for i in qm.queues() if i.kind == "outgoing" and address in i.name) == 1
+
+
+def cannot_send(server: Serving) -> bool:
+    return "cannot send" in server.log
+
+
+@pytest.mark.spec("SR-210", "SR-005")
+def test_a_server_that_asks_for_certificates_lets_only_known_senders_in(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    to, known, stranger = (loopback_address() for _ in range(3))
+    target = Serving(tmp_path / "to", bind=to, settings={
+        "srmp.http_port": 0, "srmp.https_port": 8443, "srmp.certificate": str(authority.certificate("to", to)),
+        "srmp.client_ca_file": str(authority.file)})  # fmt: skip
+    certificates = {known: {"srmp.certificate": str(authority.certificate("known", known)), "srmp.https_port": 0},
+                    stranger: {}}  # fmt: skip
+    with target, target.connect() as there:
+        there.create_queue(r".\private$\q")
+        for address in (stranger, known):
+            settings = desk.QUICK | {"srmp.ca_file": str(authority.file)} | certificates[address]
+            source = Serving(tmp_path / address, bind=address, settings=settings)
+            with source, desk.connect(source) as qm:
+                qm.send(f"DIRECT=HTTPS://{to}:8443/msmq/private$/q", address.encode())
+                if address == known:
+                    with there.open_queue(r".\private$\q") as queue:
+                        assert queue.receive(timeout=20).body == known.encode()
+                else:
+                    desk.eventually(partial(cannot_send, source))
+                    assert there.queue(r".\private$\q").messages == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -35,6 +36,9 @@ class HttpClient:
     async def start(self) -> None:
         self._context = ssl.create_default_context(cafile=self._ca_file())
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self._settings.certificate:  # for servers that ask who we are
+            with suppress(OSError):  # the listener says what is wrong with it
+                self._context.load_cert_chain(self._settings.certificate, self._settings.key or None)
 
     def _ca_file(self) -> str | None:
         name = self._settings.ca_file

@@ -119,7 +119,9 @@ class Listener:
         settings = self.settings
         self._runner = web.ServerRunner(_Server(self), handle_signals=False, shutdown_timeout=2.0)
         await self._runner.setup()
-        context = _server_context(settings.certificate, settings.key) if settings.certificate else None
+        context = None
+        if settings.certificate:
+            context = _server_context(settings.certificate, settings.key, settings.client_ca_file)
         for address in settings.addresses:
             await self._listen(address, settings.http_port, "srmp.http_port", None)
             if context is not None:
@@ -210,7 +212,7 @@ def _answer(status: int, *, close: bool = False) -> web.Response:
     return response
 
 
-def _server_context(certificate: str, key: str) -> ssl.SSLContext:
+def _server_context(certificate: str, key: str, client_ca_file: str) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -218,4 +220,11 @@ def _server_context(certificate: str, key: str) -> ssl.SSLContext:
     except OSError as error:  # ssl.SSLError is one
         raise BadConfiguration(f"the certificate cannot be used: {error}", where=certificate,
                                remedy="give PEM files in srmp.certificate and srmp.key") from None
+    if client_ca_file:
+        try:
+            context.load_verify_locations(client_ca_file)
+        except OSError as error:
+            raise BadConfiguration(f"the certificates cannot be read: {error}", where=client_ca_file,
+                                   remedy="give a PEM file in srmp.client_ca_file") from None
+        context.verify_mode = ssl.CERT_REQUIRED
     return context

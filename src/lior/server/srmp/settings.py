@@ -12,6 +12,7 @@ class SrmpSettings:
     https_port: int = 443
     certificate: str = ""  # PEM files; without them there is no HTTPS server
     key: str = ""
+    client_ca_file: str = ""  # whose certificates clients must show; empty: nobody asks for one
     ca_file: str = ""  # whom the client believes; empty: the system's
     max_body: int = 4 << 20
     max_envelope: int = 256 << 10
