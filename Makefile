@@ -62,6 +62,7 @@ debian:
 run: $(RUNTIME) ## Install into .venv and run the demos: kills in between, every message received exactly once
 	@$(BIN)/python examples/first_steps.py
 	@$(BIN)/python examples/two_queue_managers.py
+	@$(BIN)/python examples/pipeline.py
 
 # --- Checks ---
 

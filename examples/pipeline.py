@@ -46,7 +46,7 @@ def traffic(here: Host, there: Host) -> None:
 
 def pipeline(*arguments: str) -> dict[str, object]:
     command = [sys.executable, "-m", "lior.cli.main", "pipeline", *arguments, "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr[-3000:])
     found: dict[str, object] = json.loads(done.stdout)
