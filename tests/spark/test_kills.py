@@ -121,7 +121,7 @@ def test_the_same_job_runs_on_a_cluster_whose_executor_is_killed(tmp_path: Path)
         with server.connect() as qm:
             qm.create_queue(f".\\{queue}", journal=True)
         send(server, queue, range(3000))
-        killer = threading.Timer(25, kill_an_executor)
+        killer = threading.Timer(25, kill_an_executor, (tmp_path,))
         killer.start()
         done = run(given(server, queue, tmp_path, master=master, max_messages=300))
         killer.cancel()
@@ -130,14 +130,14 @@ def test_the_same_job_runs_on_a_cluster_whose_executor_is_killed(tmp_path: Path)
         assert messages(server, queue) == (0, 3000)
 
 
-def kill_an_executor() -> None:
-    """One of those whose command line says so; they belong to the cluster of this test's address."""
+def kill_an_executor(folder: Path) -> None:
+    """One of the cluster's own: what its workers start has their environment."""
     for entry in Path("/proc").iterdir():
         try:
             command = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if b"CoarseGrainedExecutorBackend" in command and b"127.0.0.1:17077" in (entry / "environ").read_bytes():
+        if b"CoarseGrainedExecutorBackend" in command and os.fsencode(folder) in (entry / "environ").read_bytes():
             os.kill(int(entry.name), 9)
             return
 
@@ -148,7 +148,7 @@ def cluster(folder: Path) -> Iterator[str]:
 
     home = str(Path(pyspark.__file__).parent)
     environment = os.environ | {"SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
-                                "LIOR_TEST_CLUSTER": "127.0.0.1:17077"}  # fmt: skip
+                                "LIOR_TEST_CLUSTER": str(folder)}  # fmt: skip
     program, url = f"{home}/bin/spark-class", "spark://127.0.0.1:17077"
     log = folder / "master.log"
     processes = []
