@@ -77,6 +77,7 @@ class Figures(Collector):
         yield from self._store()
         yield from self._clients()
         yield from self._network()
+        yield from self._claims()
         queues = [queue for queue in self._core.queues.values() if is_listed(queue)]
         yield from self._queues(queues)
         yield from self._outgoing([queue for queue in queues if isinstance(queue, OutgoingQueue)])
@@ -161,6 +162,27 @@ class Figures(Collector):
         for limit in ("sessions", "half open"):
             refusals.add_metric([limit], self._transfer.refusals.get(limit, 0))
         yield refusals
+
+    def _claims(self) -> Iterator[Metric]:
+        """What readers that claim messages hold, by subscription."""
+        found = [self._manager.subscriptions.figures(log) for log in self._manager.subscriptions]
+        for name, key, about in (
+            ("lior_subscription_claimed", "claimed", "Messages claimed and not released."),
+            ("lior_subscription_claimed_bytes", "claimed_bytes", "Their bytes."),
+            ("lior_subscription_lag", "lag", "Messages in its queues that nobody has claimed."),
+        ):
+            metric = GaugeMetricFamily(name, about, labels=["subscription"])
+            for each in found:
+                metric.add_metric([each["name"]], each[key])
+            yield metric
+        released = CounterMetricFamily("lior_subscription_released", "Messages released.", labels=["subscription"])
+        idle = GaugeMetricFamily("lior_subscription_touched_seconds", "When its reader last called, in unix seconds.",
+                                 labels=["subscription"])
+        for each in found:
+            released.add_metric([each["name"]], each["released"])
+            idle.add_metric([each["name"]], each["touched"])
+        yield released
+        yield idle
 
     # Queues
 
