@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import rabbitmq
+from bench_transfer import loop_factory
 
 import lior
 from lior.message import INFINITE
@@ -244,14 +245,6 @@ def measure_all(directory: Path, count: int, rounds: int, *, tcp: bool) -> dict[
             node = stack.enter_context(rabbitmq.Node())
             contestants |= {f"RabbitMQ {kind}": rabbit(node, kind) for kind in KINDS}
         return compete(contestants, count, rounds)
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
 
 
 def main() -> None:
