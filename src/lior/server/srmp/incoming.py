@@ -131,10 +131,7 @@ class Incoming:
             return
         for queue in queues:
             self.outcomes["accepted"] += self._insert(change, received, queue, message.copy()) is EnqueueStatus.OK
-        if key and message.is_recoverable:
-            self._manager.message_history.record(change, (key,), now)
-        elif key:
-            self._manager.message_history.record_volatile((key,), now)
+        self._remember(change, key, message, now)
         self._manager.core.submit(change)
 
     # Where to
@@ -198,11 +195,15 @@ class Incoming:
             return NO_ROOM
         if message.transaction is not None:
             self._hub.stream_receipts.advance(change, received.envelope, queue, message)
-        if key and message.is_recoverable:
-            history.record(change, (key,), now)
-        elif key:
-            history.record_volatile((key,), now)
+        self._remember(change, key, message, now)
         return self._answered(change, "accepted" if outcome is EnqueueStatus.OK else "dropped", received)
+
+    def _remember(self, change: Change, key: bytes, message: Message, now: float) -> None:
+        """To know the message when it comes again: over a restart if it is kept over one itself."""
+        if key and message.is_recoverable:
+            self._manager.message_history.record(change, (key,), now)
+        elif key:
+            self._manager.message_history.record_volatile((key,), now)
 
     def _key(self, message: Message, place: str) -> bytes:
         """What tells duplicates; nothing for a message without Msmq (3.1.5.1.11). Messages to several queues of ours
