@@ -226,7 +226,7 @@ def flowing(server: Daemon, me: Identity) -> tuple[list[float], float]:
             sent.append(time.monotonic())
             session.transactional(target.direct, b"x", stream, number)
             for packet in session.arriving(0.1):
-                if is_order_message(packet):
+                if isinstance(packet, UserMessage) and is_order_message(packet):
                     acks.append(time.monotonic() - sent[told + 1])
                     told = order_ack_of(packet).number
             if session.received:
