@@ -10,6 +10,8 @@ from tests.spark.processes import cluster
 from tests.spark.storm import Storm
 
 SETTINGS = {"bulk.port": 15802}
+ON_CLUSTER = {"spark.executor.memory": "1g", "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
+              "spark.sql.shuffle.partitions": "2"}  # fmt: skip
 
 
 @pytest.mark.timeout(600)
@@ -34,7 +36,7 @@ def test_thirty_kills_over_a_cluster_while_200000_messages_arrive_lose_and_doubl
     with Serving(tmp_path / "data", settings=SETTINGS) as server, cluster(tmp_path) as master:
         wait_for_bulk(server)
         storm = Storm(server, tmp_path, seed, 200_000, 30, kinds, ("parquet", "delta", "iceberg"), master,
-                      {"spark.executor.memory": "1g"}, 5_000)  # fmt: skip
+                      ON_CLUSTER, 5_000)  # fmt: skip
         with capsys.disabled():
             storm.run()
         storm.check()

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 
 from lior.errors import ClaimBusy, ClaimFenced, InvalidParameter, MessageNotFound
 from lior.spark import failpoints
-from lior.spark.broker import Broker
+from lior.spark.broker import Broker, Position
 from lior.spark.connecting import broker_for
 from lior.spark.malformed import filtered
 from lior.spark.offsets import ClaimOffset
@@ -78,6 +78,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Everything up to `start` is in the sink, and Spark has written that down: it is released here, because
         `commit` comes a batch later and never for the last one."""
         at = ClaimOffset.from_json(start, self._name)
+        failpoints.reached("after commit file")
         if at.epoch:
             self._epoch = at.epoch
             self._release(at)
@@ -98,19 +99,30 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _first(self, at: ClaimOffset) -> ClaimOffset:
         """A checkpoint without a batch yet. Whoever claimed without ever releasing did not get to write it down, and
         is replaced; a reader that did stays, unless it is to be taken over."""
-        options = self._options
         if self._epoch:
             position = self.broker.position(self._name)
             if position is None or position.epoch != self._epoch:
                 raise ClaimFenced("another reader has taken over the subscription", where=self._name,
                                   remedy="stop this query")
         else:
-            known = self.broker.position(self._name)
-            takeover = known is not None and (options.starting_position == "takeover" or not known.released)
-            position = self._patiently(lambda: self.broker.subscribe(
-                self._name, options.queue_names, takeover, options.claim_timeout))
+            position = self._subscribed(self.broker.position(self._name))
             self._epoch = position.epoch
         return ClaimOffset(self._name, self._epoch, position.released)
+
+    def _subscribed(self, known: Position | None) -> Position:
+        options = self._options
+        takeover = known is not None and (options.starting_position == "takeover" or not known.released)
+        try:
+            return self._patiently(lambda: self.broker.subscribe(
+                self._name, options.queue_names, takeover, options.claim_timeout))
+        except ClaimFenced:
+            if known is not None:
+                raise
+            # There was none a moment ago: the answer to our own call was lost, and it was made again
+            known = self.broker.position(self._name)
+            if known is None or known.released:
+                raise
+            return self._subscribed(known)
 
     def _limits(self, limit: ReadLimit) -> tuple[int, int]:
         """One limit comes at a time; ours go with it. A run that is to end still takes no more than fits a batch."""
