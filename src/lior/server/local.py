@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from lior.errors import IllegalPropertyValue, LiorError, UnsupportedOperation
+from lior.errors import IllegalPropertyValue, InvalidParameter, LiorError, UnsupportedOperation
 from lior.message import Message, ObjectId
 from lior.names import parse_path_name
 from lior.queues.definition import QueueProperties
@@ -341,10 +341,14 @@ class LocalBackend(Generic[Info]):
         directory, most = getattr(self._store, "directory", None), self.most_published
         if directory is None:
             raise UnsupportedOperation("a queue manager in memory puts nothing aside", where="publish")
-        last = self.manager.publishing.last(writer)
         items: list[Item] = []
-        if last is None or batch > last:
-            staged = await asyncio.to_thread(read_stages, directory, stages, most)
+        if not self._is_published(writer, batch):
+            try:
+                staged = await asyncio.to_thread(read_stages, directory, stages, most)
+            except InvalidParameter:
+                if self._is_published(writer, batch):  # meanwhile, by a call whose answer was lost
+                    return await self.publish(writer, batch, stages)
+                raise
             opened: dict[str, OpenQueueDescriptor] = {}
             try:
                 for name in dict.fromkeys(each.destination for each in staged):
@@ -359,6 +363,10 @@ class LocalBackend(Generic[Info]):
             sent = await self._call(self.manager.publishing.publish, writer, batch, items)
         await asyncio.to_thread(discard_stages, directory, stages)
         return sent
+
+    def _is_published(self, writer: str, batch: int) -> bool:
+        last = self.manager.publishing.last(writer)
+        return last is not None and batch <= last
 
     def _check_claims(self, queue_ids: Iterable[int]) -> None:
         """Who may give claims back is who may take messages."""
