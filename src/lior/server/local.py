@@ -330,8 +330,8 @@ class LocalBackend(Generic[Info]):
     async def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
         return self.manager.subscriptions.plan(name, start, end, parts)
 
-    def release(self, name: str, epoch: UUID, ordinal: int) -> Awaitable[int]:
-        return self._call(self.manager.subscriptions.release, name, epoch, ordinal)
+    def release(self, name: str, epoch: UUID, ordinal: int, wait: bool = True) -> Awaitable[int]:
+        return self._call(self.manager.subscriptions.release, name, epoch, ordinal, wait=wait)
 
     def reject_claimed(self, name: str, epoch: UUID, ordinals: list[int]) -> Awaitable[int]:
         return self._call(self.manager.subscriptions.reject, name, epoch, ordinals)
