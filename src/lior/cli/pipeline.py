@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable
 from importlib import import_module
@@ -13,7 +14,7 @@ import click
 
 from lior.cli.connection import json_option
 from lior.cli.output import Output
-from lior.client.target import default_directories, is_served
+from lior.client.target import default_directories, is_directory, is_served
 from lior.errors import BadConfiguration
 
 JOBS: Final = {  # each is a module of lior.spark.jobs, and has a class for its settings
@@ -22,6 +23,9 @@ JOBS: Final = {  # each is a module of lior.spark.jobs, and has a class for its 
 }  # fmt: skip
 WITHOUT_SPARK: Final = ("samples",)
 WITHOUT_SERVER: Final = ("migrate",)  # may do without
+# Paths as they are here, for a cluster, a server of Spark Connect and their workers stand elsewhere.
+PATHS: Final = ("lake", "checkpoint", "output", "source", "files", "sent", "acknowledgements", "left", "right", "log",
+                "credentials_file", "ca_file")  # fmt: skip
 
 
 @click.group(short_help="Move messages between queues and a lake, with Spark.")
@@ -177,6 +181,9 @@ def _run(job: str, options: dict[str, Any]) -> None:
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     if "address" in options and not given.get("address") and job not in WITHOUT_SERVER:
         given["address"] = _running()
+    given |= {name: _absolute(given[name]) for name in PATHS if given.get(name)}
+    if is_directory(given.get("address", "")):
+        given["address"] = os.path.abspath(given["address"])
     if job in ("deliver", "replay"):
         given.setdefault("run_id", f"{job}-{uuid4()}")
     module = _module("deliver" if job == "replay" else job)
@@ -201,6 +208,10 @@ def _settings(job: str, file: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {name: content[name] for name in ("master", "spark") if name in content}
     found |= content.get(job, {})
     return found
+
+
+def _absolute(paths: str) -> str:
+    return ",".join(each if "://" in each else os.path.abspath(each.strip()) for each in paths.split(","))
 
 
 def _module(name: str, package: str = "lior.spark.jobs") -> Any:

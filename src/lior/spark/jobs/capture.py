@@ -38,5 +38,5 @@ def run(spark: SparkSession, config: Capture) -> Result:
     kinds = spark.read.parquet(f"{base}/packets").groupBy(f.col("kind")).count().collect()
     result = Result("capture", counts["messages"], seconds=time.monotonic() - started, output=base, details={
         "packets": counts["packets"], "kinds": {row["kind"] or "damaged": row["count"] for row in kinds}})  # fmt: skip
-    log_run(config.lake, config, result)
+    log_run(spark, config.lake, config, result)
     return result

@@ -86,7 +86,7 @@ def run(spark: SparkSession, config: Deliver) -> Result:
     result.seconds = time.monotonic() - started
     result.details["dry_run"] = config.dry_run
     if config.log:
-        log_run(config.log, config, result)
+        log_run(spark, config.log, config, result)
     return result
 
 

@@ -94,7 +94,7 @@ def run(spark: SparkSession, config: Ingest, progress: Callable[[dict[str, Any]]
         error = None
     result = Result("ingest", sum(seen.values()), sum(1 for rows in seen.values() if rows),
                     time.monotonic() - started, config.lake)  # fmt: skip
-    log_run(config.lake, config, result, "" if error is None else str(error)[:2000])
+    log_run(spark, config.lake, config, result, "" if error is None else str(error)[:2000])
     if error is not None:
         raise error
     return result
@@ -122,10 +122,8 @@ def source_options(config: Ingest) -> dict[str, str]:
 
 def _note(recent: Any, seen: dict[int, int], progress: Callable[[dict[str, Any]], None] | None) -> None:
     for each in recent:
-        batch, rows = int(each["batchId"]), int(each["numInputRows"])
+        batch, rows = each.batchId, each.numInputRows  # as items they are null under Spark Connect
         if rows and batch not in seen:
             seen[batch] = rows
             if progress is not None:
                 progress({"batch": batch, "rows": rows, "total": sum(seen.values())})
-
-

@@ -7,7 +7,7 @@ import os
 import time
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 
 from lior.errors import BadConfiguration
 
+_RUN: Final = ("run_id string, job string, ended_at double, seconds double, rows bigint, batches bigint, error string, "
+               "config string, details string")  # fmt: skip
 C = TypeVar("C")
 
 
@@ -44,14 +46,28 @@ def config_from(kind: type[C], given: dict[str, Any]) -> C:
     return kind(**given)
 
 
-def log_run(lake: str, config: Any, result: Result, error: str = "") -> None:
-    """One row for a run, in runs/: when, what, with which settings, and what came out."""
+def log_run(spark: Any, lake: str, config: Any, result: Result, error: str = "") -> None:
+    """One row for a run, in runs/: when, what, with which settings, and what came out. Under Spark Connect the lake is
+    where the server finds it."""
     row = {"run_id": str(uuid4()), "job": result.job, "ended_at": time.time(), "seconds": result.seconds,
            "rows": result.rows, "batches": result.batches, "error": error, "config": json.dumps(asdict(config)),
            "details": json.dumps(result.details, default=str)}  # fmt: skip
+    if is_remote(spark):
+        spark.createDataFrame([row], _RUN).coalesce(1).write.mode("append").parquet(f"{lake.rstrip('/')}/runs")
+        return
     if "://" in lake:
         system, base = fs.FileSystem.from_uri(lake)
     else:
         system, base = fs.LocalFileSystem(), os.path.abspath(lake)
     system.create_dir(f"{base}/runs", recursive=True)
     pq.write_table(pa.Table.from_pylist([row]), f"{base}/runs/{row['run_id']}.parquet", filesystem=system)
+
+
+def is_remote(spark: Any) -> bool:
+    """Whether this is a session of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def page_for(spark: Any, lake: str, name: str) -> str:
+    """Where a page about a lake goes: into it, if it is on this computer, else beside us."""
+    return name if "://" in lake or is_remote(spark) else f"{lake.rstrip('/')}/{name}"

@@ -76,7 +76,7 @@ def run(spark: SparkSession, config: Trace) -> Result:
     finally:
         df.unpersist()
     result.seconds = time.monotonic() - started
-    log_run(config.lake, config, result)
+    log_run(spark, config.lake, config, result)
     return result
 
 
