@@ -14,15 +14,17 @@ from pyspark.sql import functions as f
 
 def run(spark: SparkSession, address: str, lake: str, orders: str, answers: str) -> tuple[int, int]:
     """How many rows are in the lake, and how many answers are in their queue."""
-    stream = spark.readStream.format("msmq").options(address=address, queue=orders, subscription="answer-orders")
+    name = answers.rpartition("\\")[2]  # of the subscription and the writer, which the queue manager keeps
+    stream = spark.readStream.format("msmq").options(address=address, queue=orders, subscription=f"answer-{name}")
     query = stream.load().writeStream.format("parquet").option("path", f"{lake}/orders").option(
         "checkpointLocation", f"{lake}/checkpoint").trigger(availableNow=True).start()  # fmt: skip
     query.awaitTermination()
 
     rows = spark.read.parquet(f"{lake}/orders")
     arrivals = spark.readStream.schema(rows.schema).parquet(f"{lake}/orders")
-    query = answered(arrivals).writeStream.format("msmq").options(address=address, queue=answers, writerId="answers").option(
-        "checkpointLocation", f"{lake}/answered").trigger(availableNow=True).start()  # fmt: skip
+    query = answered(arrivals).writeStream.format("msmq").options(
+        address=address, queue=answers, writerId=f"answer-{name}", checkpointLocation=f"{lake}/answered"
+    ).trigger(availableNow=True).start()  # fmt: skip
     query.awaitTermination()
 
     there = spark.read.format("msmq").options(address=address, queue=answers, columns="label").load()

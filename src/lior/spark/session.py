@@ -65,7 +65,7 @@ def _remote(builder: Any, master: str, settings: dict[str, str]) -> Any:
 
 def _classic(builder: Any, master: str, name: str, settings: dict[str, str]) -> Any:
     builder = builder.master(master).appName(name)
-    local = "127.0.0.1" in master or master.startswith("local")
+    local = master.startswith(("local", "spark://127."))
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for key, value in {**(_LOCAL if local else {}), **_EVERYWHERE, **settings}.items():

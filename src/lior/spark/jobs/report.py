@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 
 from lior.spark.jobs import charts
+from lior.spark.jobs.checking import check_readable
 from lior.spark.jobs.result import Result, log_run, page_for
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class Anomaly:
     value: float
     usual: float
     score: float
+
+
+def check(config: Report, here: bool) -> None:
+    if here:
+        check_readable(f"{config.lake.rstrip('/')}/messages", "make the lake with: lior pipeline ingest")
 
 
 def profile(df: DataFrame) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -36,14 +36,33 @@ class Result:
 
 
 def config_from(kind: type[C], given: dict[str, Any]) -> C:
-    """A job's configuration, from TOML and options; a name that nobody knows is refused."""
-    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    """A job's configuration, from TOML and options. A name that nobody knows is refused, and so is what is no value of
+    its kind or is missing."""
+    known = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, 1, 0.5)
+            near = get_close_matches(name, list(known), 1, 0.5)
             raise BadConfiguration(f"there is no setting {name}", where=kind.__name__,
                                    remedy=f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}")
-    return kind(**given)
+    for name, each in known.items():
+        if name not in given and each.default is MISSING and each.default_factory is MISSING:
+            option = name.replace("_", "-").replace("queues", "queue").replace("address", "server")
+            raise BadConfiguration(f"the setting {name} is missing", where=kind.__name__,
+                                   remedy=f"give --{option}, or set it in the file of --config")
+    return kind(**{name: _of_kind(name, str(known[name].type), value) for name, value in given.items()})
+
+
+def _of_kind(name: str, kind: str, value: Any) -> Any:
+    base = kind.partition(" | ")[0].partition("[")[0]
+    if base == "tuple":
+        values = [value] if isinstance(value, str) else value
+        if isinstance(values, list | tuple) and all(isinstance(each, str) for each in values):
+            return tuple(values)
+    elif base == "float" and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif type(value) is {"str": str, "int": int, "bool": bool, "dict": dict}[base]:
+        return value
+    raise BadConfiguration(f"{value!r:.60} is no value for {name}", where=name, remedy=f"it takes a {kind}")
 
 
 def log_run(spark: Any, lake: str, config: Any, result: Result, error: str = "") -> None:
