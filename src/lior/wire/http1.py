@@ -198,7 +198,7 @@ class Requests:
 
 
 class Answers:
-    """Answers to POSTs out of a stream of octets: what they are about is in the status, their content is thrown away."""
+    """Answers to POSTs out of a stream of octets: the status counts, the content is thrown away."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest  # octets of the content of one answer

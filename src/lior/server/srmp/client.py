@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from lior.errors import BadConfiguration
 from lior.server.srmp.link import Link, LinkOwner
@@ -72,7 +72,7 @@ class HttpClient:
                 lambda: Link(owner, origin, loop, settings.send_timeout), origin.host, origin.port,
                 ssl=self._context if origin.secure else None, local_addr=self._source(origin.host),
                 server_hostname=origin.host if origin.secure else None)
-        return cast(Link, link)
+        return link
 
     def _source(self, host: str) -> tuple[str, int] | None:
         """From the one address that is ours, so that others see who it is; not where it cannot get to."""

@@ -43,8 +43,9 @@ class Link(asyncio.Protocol):
 
     @property
     def broke_off(self) -> bool:
-        """It ended within an answer, not between two of them."""
-        return self._why is not None or not self._answers.is_between
+        """It ended within an answer or for a fault, not between two answers. A server that ends a connection with
+        requests in it resets it."""
+        return not isinstance(self._why, ConnectionError | None) or not self._answers.is_between
 
     def post(self, octets: bytes) -> None:
         assert self._transport is not None
