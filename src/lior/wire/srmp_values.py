@@ -48,6 +48,9 @@ def remembered(read: Callable[[str, str], T]) -> Callable[[str, str], T]:
     return look
 
 
+_SPECIAL: Final = re.compile(_UNSPEAKABLE.pattern[:-1] + "&<>\r]")
+
+
 def shown(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
@@ -76,8 +79,12 @@ def date(text: str, what: str) -> int:
 
 def format_date(seconds: float) -> str:
     """Of a moment that 31 bits do not hold: the last one that they do, which stands for infinite."""
-    moment = datetime.fromtimestamp(min(max(int(seconds), 0), LAST_DATE), UTC)
-    return moment.strftime("%Y%m%dT%H%M%S")
+    return _format_second(min(max(int(seconds), 0), LAST_DATE))
+
+
+@lru_cache(MOST_REMEMBERED)
+def _format_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y%m%dT%H%M%S")
 
 
 @remembered
@@ -181,6 +188,8 @@ def format_correlation(value: bytes) -> str:
 
 def escape(text: str) -> str:
     """As content of an element. What XML 1.0 cannot carry becomes U+FFFD."""
+    if not _SPECIAL.search(text):
+        return text
     text = _UNSPEAKABLE.sub("�", text)
     # A carriage return in the source is read as a line feed, so it is written by its number.
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
