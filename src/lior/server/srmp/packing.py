@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lior.server.srmp.hub import Srmp
 
 ORDER_QUEUE: Final = "MSMQ/PRIVATE$/order_queue$"
+MOST_KNOWN: Final = 1024
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _UNRESERVED: Final = "/$;=+,!'()*:@&~\\"  # as web servers of queue managers get them
 
@@ -63,9 +64,7 @@ def _message(hub: Srmp, queue: OutgoingQueue, position: Position) -> Post:
         own = hub.manager.core.properties.identifier
         envelope.stream.stream_id = StreamId(own, envelope.stream.stream_id.number)
     octets = write_envelope(envelope, TEXT if hub.settings.text_form else EXAMPLES, signature_text(message))
-    assert message.identifier is not None
-    kind, pieces = format_entity(octets, message.body, message.extension, str(message.source_queue_manager),
-                                 message.identifier.uniquifier % 100_000)
+    kind, pieces = format_entity(octets, message.body, message.extension, str(message.source_queue_manager), 1)
     return _post(hub, to, kind, pieces)
 
 
@@ -130,6 +129,16 @@ def _admin_url(hub: Srmp, message: Message) -> str:
 
 def _receipts_url(hub: Srmp, to: str) -> str:
     """Where stream receipts are to go: our order queue, unless an administrator says otherwise."""
+    known = hub.receipt_urls.get(to)
+    if known is not None:
+        return known
+    if len(hub.receipt_urls) >= MOST_KNOWN:
+        hub.receipt_urls.clear()
+    url = hub.receipt_urls[to] = _found_receipts_url(hub, to)
+    return url
+
+
+def _found_receipts_url(hub: Srmp, to: str) -> str:
     settings = hub.settings
     found = settings.receipt_urls.target(to) or settings.default_receipt_url
     return found or f"{urlsplit(to).scheme}://{_own_host(hub, urlsplit(to).scheme)}/{ORDER_QUEUE}"
