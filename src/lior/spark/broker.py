@@ -38,7 +38,10 @@ class Broker(Protocol):
     def fetch(
         self, subscription: str, epoch: str, low: int, high: int, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]: ...
-    def release(self, subscription: str, epoch: str, ordinal: int) -> None: ...
+    def release(self, subscription: str, epoch: str, ordinal: int, wait: bool = True) -> None:
+        """Without `wait` it is enough that what is released will be gone."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -83,8 +86,8 @@ class FlightBroker:
     ) -> Iterator[pa.RecordBatch]:
         return self.bulk.fetch(subscription, epoch, low, high, columns)
 
-    def release(self, subscription: str, epoch: str, ordinal: int) -> None:
-        self.bulk.call("release", name=subscription, epoch=epoch, ordinal=ordinal)
+    def release(self, subscription: str, epoch: str, ordinal: int, wait: bool = True) -> None:
+        self.bulk.call("release", name=subscription, epoch=epoch, ordinal=ordinal, wait=wait)
 
     def reject(self, subscription: str, epoch: str, ordinals: Iterable[int]) -> int:
         return int(self.bulk.call("reject_claimed", name=subscription, epoch=epoch, ordinals=list(ordinals)))

@@ -122,7 +122,7 @@ class SubqueueBroker:
         with suppress(QueueNotFound), self._connected().open_queue(subqueue) as opened:
             yield from opened
 
-    def release(self, subscription: str, epoch: str, ordinal: int) -> None:
+    def release(self, subscription: str, epoch: str, ordinal: int, wait: bool = True) -> None:
         name = subqueue_of(subscription, int(epoch))
         for queue in self._queues:
             with suppress(QueueNotFound, Timeout), self._connected().open_queue(f"{queue};{name}") as opened:

@@ -405,3 +405,20 @@ def decode(header: bytes, body: bytes) -> Message:
         return message
     except (StructError, ValueError, IndexError) as error:
         raise StoreCorrupt(f"a damaged message record: {error}", where="message record", remedy=_DAMAGED) from error
+
+
+def decode_header(header: bytes) -> Message:
+    """The message without its body, and so without a look at the checksum, which is over both."""
+    try:
+        if header[0] != VERSION:
+            raise ValueError(f"version {header[0]}")
+        message = Message(b"")
+        _MESSAGE.decode_into(message, header[_HEAD.size:], 0)
+        return message
+    except (StructError, ValueError, IndexError) as error:
+        raise StoreCorrupt(f"a damaged message record: {error}", where="message record", remedy=_DAMAGED) from error
+
+
+def checksum(header: bytes, body: bytes) -> int:
+    """What the header of a message with this body must say."""
+    return crc32(body, crc32(header[_HEAD.size:], VERSION))
