@@ -14,9 +14,9 @@ from lior.spark.jobs.capture import Capture
 from lior.spark.jobs.deadletters import Deadletters
 from lior.spark.jobs.ingest import Ingest
 from lior.spark.jobs.migrate import Migrate
-from lior.spark.jobs.report import robust_scores
 from lior.spark.jobs.samples import Samples
 from lior.spark.jobs.trace import Trace
+from lior.spark.jobs.traffic import robust_scores
 from lior.spark.packet_sql import is_packet, object_id, packet_priority, packet_size
 from lior.testing.serving import Serving
 from tests.client.test_capture import packets, segments
