@@ -1,5 +1,5 @@
-"""Processes around Spark that tests start and kill: a standalone cluster, drivers, executors. A kill is by pidfd, so that
-it cannot hit another process, and counts when the process is seen to have ended."""
+"""Processes around Spark that tests start and kill: a standalone cluster, drivers, executors. A kill is by pidfd, so
+that it cannot hit another process, and counts when the process is seen to have ended."""
 
 import json
 import os

@@ -178,8 +178,8 @@ class Storm:
             sender.allow(share * (number + 1))
             if number == 0 or self.chance.random() < 0.75:
                 wanted = before + int(self.chance.random() * 0.8 * min(share, share * (number + 1) - before)) + 1
-                until(f"{wanted} released, before kill {number + 1}", lambda least=wanted: self._released(least, sender),
-                      PATIENCE)  # fmt: skip
+                until(f"{wanted} released, before kill {number + 1}",
+                      lambda least=wanted: self._released(least, sender), PATIENCE)  # fmt: skip
             select.select([], [], [], self.chance.uniform(0.0, 3.0))
             self._kill_one(kind)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from lior.errors import IllegalPropertyValue, LiorError, QueueNotFound, UnsupportedOperation
+from lior.errors import IllegalPropertyValue, InvalidParameter, LiorError, QueueNotFound, UnsupportedOperation
 from lior.message import Message, ObjectId
 from lior.names import parse_path_name
 from lior.queues.definition import QueueProperties
@@ -331,9 +331,9 @@ class LocalBackend(Generic[Info]):
         self._check_subscription(name)
         return self.manager.subscriptions.plan(name, start, end, parts)
 
-    def release(self, name: str, epoch: UUID, ordinal: int) -> Awaitable[int]:
+    def release(self, name: str, epoch: UUID, ordinal: int, wait: bool = True) -> Awaitable[int]:
         self._check_subscription(name)
-        return self._call(self.manager.subscriptions.release, name, epoch, ordinal)
+        return self._call(self.manager.subscriptions.release, name, epoch, ordinal, wait=wait)
 
     def reject_claimed(self, name: str, epoch: UUID, ordinals: list[int]) -> Awaitable[int]:
         self._check_subscription(name)
@@ -346,24 +346,29 @@ class LocalBackend(Generic[Info]):
             raise UnsupportedOperation("a queue manager in memory puts nothing aside", where="publish")
         if not self._caller.is_administrator:  # nobody uses up the numbers of another's batches
             writer = f"{self._caller.sid}/{writer}"
-        last = self.manager.publishing.last(writer)
-        items: list[Item] = []
-        if last is None or batch > last:
-            staged = await asyncio.to_thread(read_stages, directory, stages, most)
-            opened: dict[str, OpenQueueDescriptor] = {}
+        staged: list[Any] = []
+        if not self._is_published(writer, batch):
             try:
-                for name in dict.fromkeys(each.destination for each in staged):
-                    opened[name] = self.manager.open(
-                        name, QueueAccessType.SEND, QueueShareMode.DENY_NONE, caller=self._caller)
-                items = [Item(opened[each.destination], each.message, each.transactional) for each in staged]
-                sent: int = await self._call(self.manager.publishing.publish, writer, batch, items)
-            finally:
-                for handle in opened.values():
-                    self.manager.close(handle)
-        else:
-            sent = await self._call(self.manager.publishing.publish, writer, batch, items)
+                staged = await asyncio.to_thread(read_stages, directory, stages, most)
+            except InvalidParameter:
+                if not self._is_published(writer, batch):  # else meanwhile, by a call whose answer was lost
+                    raise
+        opened: dict[str, OpenQueueDescriptor] = {}
+        try:
+            for name in dict.fromkeys(each.destination for each in staged):
+                opened[name] = self.manager.open(
+                    name, QueueAccessType.SEND, QueueShareMode.DENY_NONE, caller=self._caller)
+            items = [Item(opened[each.destination], each.message, each.transactional) for each in staged]
+            sent: int = await self._call(self.manager.publishing.publish, writer, batch, items)
+        finally:
+            for handle in opened.values():
+                self.manager.close(handle)
         await asyncio.to_thread(discard_stages, directory, stages)
         return sent
+
+    def _is_published(self, writer: str, batch: int) -> bool:
+        last = self.manager.publishing.last(writer)
+        return last is not None and batch <= last
 
     async def may_read(self, subscription: str, queue_id: int) -> None:
         """Bulk transfer reads the store itself, and asks here for its client: may he look at this queue, and at what

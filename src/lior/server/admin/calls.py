@@ -333,8 +333,9 @@ CALLS: Final[dict[str, Call]] = {
     "plan": Call(verb("plan"), (NAME, Argument("start", "whole"), Argument("end", "whole"),
                                 Argument("parts", "whole")), reads=True,
                  about="Ordinals at which ranges of about the same size end."),
-    "release": Call(verb("release"), (NAME, EPOCH, Argument("ordinal", "whole")),
-                    about="Claimed messages up to an ordinal are received."),
+    "release": Call(verb("release"), (NAME, EPOCH, Argument("ordinal", "whole"), Argument("wait", "flag", True)),
+                    about="Claimed messages up to an ordinal are received; without `wait` it answers as soon as that "
+                    "is sure, not when it is done."),
     "reject_claimed": Call(verb("reject_claimed"), (NAME, EPOCH, Argument("ordinals", "numbers")),
                            about="Move claimed messages to the subqueue poison."),
     "publish": Call(verb("publish"), (Argument("writer", "text"), Argument("batch", "whole"),
