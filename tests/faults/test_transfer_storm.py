@@ -161,7 +161,7 @@ def take_all(target: Daemon) -> None:
             while target.count(queue):
                 with target.qm.transaction() as transaction:
                     for _ in range(min(100, target.count(queue))):
-                        opened.receive(5, transaction=transaction)
+                        opened.receive(60, transaction=transaction)
 
 
 def nothing_left_behind(*servers: Daemon) -> None:

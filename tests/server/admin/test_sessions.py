@@ -347,7 +347,7 @@ def test_a_cancelled_receive_takes_nothing_or_returns_what_it_took(server: Servi
 
                 async def reader() -> None:
                     with suppress(asyncio.CancelledError):
-                        got.append((await q.receive(10)).label)
+                        got.append((await q.receive(60)).label)
 
                 for number in range(100):
                     task = asyncio.ensure_future(reader())
