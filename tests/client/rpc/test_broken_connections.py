@@ -161,7 +161,7 @@ qm.receive(r".\private$\audit")
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_what_a_client_held_is_free_when_it_is_killed_or_hangs(how: signal.Signals, tmp_path: Path) -> None:
-    with Serving(tmp_path / "data", settings={"admin.idle_timeout": 1.0}) as server, server.connect() as qm:
+    with Serving(tmp_path / "data", settings={"admin.idle_timeout": 4.0}) as server, server.connect() as qm:
         qm.create_queue(LEDGER, transactional=True)
         qm.create_queue(ORDERS)
         qm.create_queue(r".\private$\audit")
