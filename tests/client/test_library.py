@@ -21,6 +21,7 @@ from lior.errors import (
     SharingViolation,
     Timeout,
     TransactionSequence,
+    UnsupportedFormatNameOperation,
 )
 from lior.message import Acknowledgements, Message, MessageClass, ObjectId
 from tests.client.library_scenario import AUDIT, DEAD_TRANSACTIONAL, LEDGER, ORDERS, bodies
@@ -142,6 +143,20 @@ def test_an_open_queue_sends_peeks_purges_and_describes_itself(qm: lior.QueueMan
         assert q.info().bytes == sum(message.size for message in q)
         q.purge()
         assert q.info().messages == 0
+
+
+@pytest.mark.spec("DM-091", "SR-220")
+@pytest.mark.parametrize(("name", "access"), [
+    ("MULTICAST=234.1.1.1:8001", "receive"), ("MULTICAST=234.1.1.1:8001", "peek"),
+    ("DIRECT=HTTP://elsewhere/msmq/private$/q", "receive"), ("DIRECT=HTTPS://elsewhere/msmq/private$/q", "peek"),
+    (ORDERS + ";sub", "send"),
+])  # fmt: skip
+def test_a_kind_of_name_that_does_not_open_so_has_the_same_code_everywhere(
+    qm: lior.QueueManager, name: str, access: str
+) -> None:
+    with pytest.raises(UnsupportedFormatNameOperation) as refused:
+        qm.open_queue(name, access)
+    assert refused.value.code == 0xC00E0020
 
 
 def test_exclusive_opening_keeps_other_readers_out(qm: lior.QueueManager) -> None:

@@ -1,7 +1,7 @@
 """A subscription's claims in memory and as rows of the store.
 
 An ordinal stands for one message, for ever: rows hold the messages of consecutive ordinals. Ordinals begin at 1 and
-have no gaps; everything up to `released` is gone from its queue.
+have no gaps. The reader is done with everything up to `released`; up to `gone` it is gone from its queue.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
 from struct import Struct
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from uuid import UUID
 
+from lior.queues.change import Reply
 from lior.queues.ports import PutState
+
+if TYPE_CHECKING:
+    from lior.queues.releasing import Window
 
 SUBSCRIPTION: Final = "subscription"  # the kind under which the store keeps what a subscription is
 CLAIMS: Final = "claims"  # and that of the rows of its claims
@@ -44,6 +48,7 @@ class Definition:
     queues: list[int]
     last: int = 0  # the highest ordinal given
     released: int = 0
+    gone: int = -1  # at most `released`; what lies between goes in steps. -1 in what older versions wrote: the same
     max_rows: int = MOST_ROWS_CLAIMED
     max_bytes: int = MOST_BYTES_CLAIMED
     claim_timeout: float = 0.0  # seconds after which claims are given back; 0: never
@@ -51,8 +56,13 @@ class Definition:
     created: float = 0.0
     touched: float = 0.0  # when somebody last claimed, fetched or released
 
-    def record(self) -> PutState:
-        return PutState(SUBSCRIPTION, self.name.casefold(), json.dumps(asdict(self)).encode())
+    def __post_init__(self) -> None:
+        if self.gone < 0:
+            self.gone = self.released
+
+    def record(self, **changed: Any) -> PutState:
+        """With what will have `changed` when it is on disk."""
+        return PutState(SUBSCRIPTION, self.name.casefold(), json.dumps(asdict(self) | changed).encode())
 
     @classmethod
     def from_bytes(cls, value: bytes) -> Self:
@@ -126,7 +136,9 @@ class ClaimLog:
         self.rows: deque[Row] = deque()
         self.count = 0
         self.bytes = 0
-        self.busy = False  # a release, a rejection or an abandonment is under way
+        self.busy = False  # a claim, the begin of a release, a rejection or an abandonment is under way
+        self.window: Window | None = None  # of a release that goes on
+        self.waiting: list[Reply] = []  # for its end
 
     @property
     def name(self) -> str:
@@ -149,14 +161,18 @@ class ClaimLog:
 
     def adopt(self, row: Row) -> None:
         self.rows.append(row)
-        live = [claim.size for claim in row.claims(self.definition.released + 1, row.last)]
+        live = [claim.size for claim in row.claims(self.definition.gone + 1, row.last)]
         self.count += len(live)
         self.bytes += sum(live)
 
-    def ended(self, claims: Sequence[Claim], to: int) -> None:
-        """Claims were released or given back, all up to `to`."""
-        self.count -= len(claims)
-        self.bytes -= sum(claim.size for claim in claims)
+    def left(self, count: int, size: int) -> None:
+        """So many messages are gone, or given back."""
+        self.count -= count
+        self.bytes -= size
+
+    def ended(self, to: int) -> None:
+        """Nothing is left of the claims up to `to`."""
+        self.definition.gone = to
         while self.rows and self.rows[0].last <= to:
             self.rows.popleft()
 
@@ -172,7 +188,7 @@ class ClaimLog:
     @property
     def overdue_at(self) -> float | None:
         definition = self.definition
-        if not definition.claim_timeout or not self.count or self.busy:
+        if not definition.claim_timeout or not self.count or self.busy or self.window is not None:
             return None
         return definition.touched + definition.claim_timeout
 

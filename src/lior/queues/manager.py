@@ -117,6 +117,7 @@ class QueueManager:
             self._decide(transaction, outcomes)
         while self.removal.expire_due():
             pass
+        self.subscriptions.resume()
         self.state = QueueManagerState.READY
         self.core.emit(QueueManagerStarted(self.core.properties.identifier))
         for queue in self.dispatchable():

@@ -24,7 +24,7 @@ from lior.errors import InvalidParameter
 from lior.message import NULL_CORRELATION_ID, Message, ObjectId
 from lior.queues.acknowledgements import POSITIVE
 from lior.queues.core import Clock
-from lior.queues.fates import Fate
+from lior.queues.fates import Fate, Removed
 from lior.queues.moving import POISON
 from lior.queues.position import Position
 from lior.queues.queue import Queue
@@ -145,13 +145,13 @@ class Recorder:
                 return
         self._tell_all(_ARRIVED if stored else _EXPRESS, positions, positions[-1].arrival_time, 0, "")
 
-    def removed_all(self, positions: Sequence[Position], reason: int) -> None:
+    def removed_all(self, positions: Sequence[Removed], reason: int) -> None:
         self._tell_all(_REMOVED, positions, self._wall(), reason, "")
 
     def handed_all(self, positions: Sequence[Position], hop: str) -> None:
         self._tell_all(_HANDED, positions, self._wall(), 0, hop)
 
-    def _tell_all(self, fate: int, positions: Sequence[Position], now: float, reason: int, detail: str) -> None:
+    def _tell_all(self, fate: int, positions: Sequence[Removed], now: float, reason: int, detail: str) -> None:
         own, details, correlations = self._own, self._details, self._correlations
         places, buffer, at = self._places, self._buffer, self._at
         for position in positions:
@@ -326,7 +326,7 @@ class FailureRecorder(Recorder):
         if reason not in POSITIVE:
             super().removed(position, reason)
 
-    def removed_all(self, positions: Sequence[Position], reason: int) -> None:
+    def removed_all(self, positions: Sequence[Removed], reason: int) -> None:
         if reason not in POSITIVE:
             super().removed_all(positions, reason)
 

@@ -49,6 +49,10 @@ class CaptureOptions(_Options):
     port: int = PORT
     joined: bool = True  # the files are one capture that was cut
 
+    def checked(self) -> CaptureOptions:
+        self.check()
+        return self
+
     def check(self) -> None:
         if not self.files:
             raise missing("files", "capture files: a path, a directory or a pattern")

@@ -65,10 +65,14 @@ class SubqueueBroker:
     def epoch_of(self, epoch: str, start: int) -> str:
         return str(start)
 
+    def claimed_behind(self, subscription: str, start: int) -> int:
+        name = subqueue_of(subscription, start)
+        return sum(self._count(f"{queue};{name}") for queue in self._queues)
+
     def claim(self, subscription: str, epoch: str, start: int, max_rows: int, max_bytes: int) -> int:
         """What an earlier attempt has moved is the batch, and nothing is added to it."""
         name = subqueue_of(subscription, start)
-        there = sum(self._count(f"{queue};{name}") for queue in self._queues)
+        there = self.claimed_behind(subscription, start)
         if there:
             return start + there
         moved, size = 0, 0

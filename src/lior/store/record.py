@@ -46,7 +46,7 @@ _int_of: Final[Decoder] = partial(int.from_bytes, byteorder="little")
 
 
 @lru_cache(maxsize=4096)  # few queue managers send many messages
-def _guid_of(data: bytes) -> UUID:
+def guid_of(data: bytes) -> UUID:
     return UUID(bytes=data)
 
 
@@ -106,7 +106,7 @@ def _object_id_encoder(tag: int) -> Encoder:
 
 
 def _object_id_of(data: bytes) -> ObjectId:
-    return ObjectId(_guid_of(data[:16]), _int_of(data[16:]))
+    return ObjectId(guid_of(data[:16]), _int_of(data[16:]))
 
 
 def _flag_of(data: bytes) -> bool:
@@ -120,7 +120,7 @@ _FLAG = (1, _U8[1], _flag_of)
 _BYTES = (None, _bytes_encoder, bytes)
 _TEXT = (None, _text_encoder, _text_of)
 _NAME = (None, _name_encoder, _name_of)
-_GUID = (16, _guid_encoder, _guid_of)
+_GUID = (16, _guid_encoder, guid_of)
 _OBJECT_ID = (20, _object_id_encoder, _object_id_of)
 _CORRELATION = (20, _bytes_encoder, bytes)
 
@@ -261,8 +261,8 @@ _MESSAGE = _Layout(Message, [
 _SOURCE, _TRACING = 40, 41
 _encode_source, _encode_tracing = _guid_encoder(_SOURCE), _guid_encoder(_TRACING)
 _encode_label = _text_encoder(1)
-_MESSAGE.decoders[_SOURCE] = ("source_queue_manager", 16, _guid_of)
-_MESSAGE.decoders[_TRACING] = ("tracing_queue", 16, _guid_of)
+_MESSAGE.decoders[_SOURCE] = ("source_queue_manager", 16, guid_of)
+_MESSAGE.decoders[_TRACING] = ("tracing_queue", 16, guid_of)
 
 
 def encoded_field(name: str, value: Any) -> bytes:

@@ -27,6 +27,7 @@ from tests.server.rpc.calling import NO_GUID, QUEUE, Client, Fault, Server, body
 MISMATCH = 0x1C00001A
 HANDLE = bytes(20)
 ACCESS_MODE = HRESULTS["MQ_ERROR_UNSUPPORTED_ACCESS_MODE"]
+NAME_OPERATION = HRESULTS["MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION"]
 NOT_FOUND = HRESULTS["MQ_ERROR_QUEUE_NOT_FOUND"]
 SHARING = HRESULTS["MQ_ERROR_SHARING_VIOLATION"]
 DENIED = HRESULTS["MQ_ERROR_ACCESS_DENIED"]
@@ -102,15 +103,18 @@ def test_admin_access_opens_the_outgoing_queue(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("name", "access", "share", "result"), [
-    (r"DIRECT=HTTP://other/msmq/private$/q", 1, 0, ACCESS_MODE),
+    (r"DIRECT=HTTP://other/msmq/private$/q", 1, 0, NAME_OPERATION),
+    (r"DIRECT=HTTPS://other/msmq/private$/q", 0x20, 0, NAME_OPERATION),
     (r"DIRECT=HTTP://other/msmq/private$/q", 2, 0, 0),
-    ("MULTICAST=234.1.1.1:8001", 1, 0, ACCESS_MODE),
+    ("MULTICAST=234.1.1.1:8001", 1, 0, NAME_OPERATION),
+    ("MULTICAST=234.1.1.1:8001", 0x20, 0, NAME_OPERATION),
+    ("MULTICAST=234.1.1.1:8001", 0x81, 0, NAME_OPERATION),
     ("MULTICAST=234.1.1.1:8001", 2, 0, 0),
-    (QUEUE + ";sub", 2, 0, ACCESS_MODE),
+    (QUEUE + ";sub", 2, 0, NAME_OPERATION),
     (QUEUE + ";sub", 1, 0, 0),
-    (QUEUE + ";JOURNAL", 2, 0, ACCESS_MODE),
+    (QUEUE + ";JOURNAL", 2, 0, NAME_OPERATION),
     (QUEUE + ";JOURNAL", 0x20, 0, 0),
-    (r"DIRECT=OS:.\system$;DEADLETTER", 2, 0, ACCESS_MODE),
+    (r"DIRECT=OS:.\system$;DEADLETTER", 2, 0, NAME_OPERATION),
     (QUEUE, 2, 1, ACCESS_MODE),
     (QUEUE, 1, 1, 0),
     (QUEUE, 1, 2, ACCESS_MODE),

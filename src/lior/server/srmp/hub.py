@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from lior.queues.events import (
     ConnectivityChanged,
@@ -17,10 +17,11 @@ from lior.queues.events import (
 )
 from lior.queues.outgoing import OutgoingQueue
 from lior.server.engine import Engine
-from lior.server.srmp.client import HttpClient
+from lior.server.srmp.client import HttpClient, Origin
 from lior.server.srmp.forwarding import Forwarding
 from lior.server.srmp.incoming import Incoming
 from lior.server.srmp.listener import Listener
+from lior.server.srmp.packing import place_of
 from lior.server.srmp.receipts import install
 from lior.server.srmp.sender import Sender
 from lior.server.srmp.settings import SrmpSettings
@@ -29,6 +30,8 @@ from lior.server.srmp.stream_receipts import StreamReceipts
 from lior.server.transfer_security.place import SecurityFiles
 
 log = logging.getLogger("lior.srmp")
+
+MOST_PLACES: Final = 1024
 
 
 class Srmp:
@@ -50,6 +53,7 @@ class Srmp:
         self.senders: dict[int, Sender] = {}  # by queue id
         self.statuses: Counter[int] = Counter()  # of answers
         self._sent: dict[int, int] = {}  # the highest number sent of each stream, in this run
+        self._places: dict[str, tuple[Origin, str, str]] = {}  # of URLs
         self._stopping = False
         self._switching: asyncio.Task[None] | None = None
 
@@ -140,6 +144,15 @@ class Srmp:
         if active:
             for queue in self.manager.dispatchable():
                 self._wake(queue)
+
+    def place(self, to: str) -> tuple[Origin, str, str]:
+        """See `place_of`."""
+        found = self._places.get(to)
+        if found is None:
+            if len(self._places) >= MOST_PLACES:
+                self._places.clear()
+            found = self._places[to] = place_of(to, self.settings.outbound)
+        return found
 
     def forget(self, sender: Sender) -> None:
         """Its queue is empty and its connection closed; another comes with the next message."""

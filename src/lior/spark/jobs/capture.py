@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 
 from lior.client.capture import PORT
+from lior.spark.capture import CaptureOptions
+from lior.spark.jobs.checking import check_writable
 from lior.spark.jobs.result import Result, log_run
 from lior.spark.sinks import TIMESTAMPS
 
@@ -22,6 +24,12 @@ class Capture:
     lake: str
     kind: str = "capture"  # or packets: files that hold packets one behind the other
     port: int = PORT
+
+
+def check(config: Capture, here: bool) -> None:
+    if here:
+        CaptureOptions(files=config.files, kind=config.kind).checked().paths()
+        check_writable(config.lake)
 
 
 def run(spark: SparkSession, config: Capture) -> Result:
@@ -38,5 +46,5 @@ def run(spark: SparkSession, config: Capture) -> Result:
     kinds = spark.read.parquet(f"{base}/packets").groupBy(f.col("kind")).count().collect()
     result = Result("capture", counts["messages"], seconds=time.monotonic() - started, output=base, details={
         "packets": counts["packets"], "kinds": {row["kind"] or "damaged": row["count"] for row in kinds}})  # fmt: skip
-    log_run(config.lake, config, result)
+    log_run(spark, config.lake, config, result)
     return result

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 
 from lior.spark.jobs import charts
-from lior.spark.jobs.result import Result, log_run
+from lior.spark.jobs.checking import check_readable
+from lior.spark.jobs.result import Result, log_run, page_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +39,11 @@ class Anomaly:
     value: float
     usual: float
     score: float
+
+
+def check(config: Report, here: bool) -> None:
+    if here:
+        check_readable(f"{config.lake.rstrip('/')}/messages", "make the lake with: lior pipeline ingest")
 
 
 def profile(df: DataFrame) -> list[dict[str, Any]]:
@@ -122,13 +128,13 @@ def run(spark: SparkSession, config: Report) -> Result:
     found = anomalies(hours, config.score)
     senders, quiet = new_senders(df, config.silent_hours), silent(queues, config.silent_hours)
     classes = {row["message_class"]: row["count"] for row in df.groupBy("message_class").count().collect()}
-    output = config.output or f"{config.lake.rstrip('/')}/report.html"
+    output = config.output or page_for(spark, config.lake, "report.html")
     Path(output).write_text(page(queues, hours, found, senders, quiet, config.top), encoding="utf-8")
     rows = sum(row["messages"] for row in queues)
     result = Result("report", rows, seconds=time.monotonic() - started, output=output, details={
         "queues": len(queues), "anomalies": len(found), "silent": quiet,
         "classes": {f"0x{key:04X}": count for key, count in sorted(classes.items())}})  # fmt: skip
-    log_run(config.lake, config, result)
+    log_run(spark, config.lake, config, result)
     return result
 
 
