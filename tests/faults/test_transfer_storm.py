@@ -166,7 +166,9 @@ def take_all(target: Daemon) -> None:
 
 def nothing_left_behind(*servers: Daemon) -> None:
     """Neither waiting nor dead, on any of them."""
-    eventually(lambda: not any(server.outgoing() for server in servers), timeout=DRAIN_SECONDS, what="the last acknowledgements")
+    eventually(
+        lambda: not any(server.outgoing() for server in servers), timeout=DRAIN_SECONDS, what="the last acks"
+    )
     left = []
     for server in servers:
         server.terminate()
