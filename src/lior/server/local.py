@@ -327,8 +327,8 @@ class LocalBackend(Generic[Info]):
     def claim(self, name: str, epoch: UUID, start: int, max_rows: int, max_bytes: int) -> Awaitable[int]:
         return self._call(self.manager.subscriptions.claim, name, epoch, start, max_rows, max_bytes)
 
-    async def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
-        return self.manager.subscriptions.plan(name, start, end, parts)
+    async def plan(self, name: str, start: int, end: int, parts: int, part_bytes: int = 0) -> list[int]:
+        return self.manager.subscriptions.plan(name, start, end, parts, part_bytes)
 
     def release(self, name: str, epoch: UUID, ordinal: int, wait: bool = True) -> Awaitable[int]:
         return self._call(self.manager.subscriptions.release, name, epoch, ordinal, wait=wait)
