@@ -316,9 +316,9 @@ class LocalBackend(Generic[Info]):
         self._check_subscription(name)
         return self._call(self.manager.subscriptions.claim, name, epoch, start, max_rows, max_bytes)
 
-    async def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
+    async def plan(self, name: str, start: int, end: int, parts: int, part_bytes: int = 0) -> list[int]:
         self._check_subscription(name)
-        return self.manager.subscriptions.plan(name, start, end, parts)
+        return self.manager.subscriptions.plan(name, start, end, parts, part_bytes)
 
     def release(self, name: str, epoch: UUID, ordinal: int, wait: bool = True) -> Awaitable[int]:
         self._check_subscription(name)

@@ -34,7 +34,7 @@ class Broker(Protocol):
         """What the offset of a batch that begins behind `start` says as its epoch."""
         ...
 
-    def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]: ...
+    def plan(self, subscription: str, start: int, end: int, parts: int, part_bytes: int) -> list[int]: ...
     def fetch(
         self, subscription: str, epoch: str, low: int, high: int, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]: ...
@@ -77,9 +77,10 @@ class FlightBroker:
     def epoch_of(self, epoch: str, start: int) -> str:
         return epoch
 
-    def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]:
-        return [int(each) for each in
-                self.bulk.call("plan", name=subscription, start=start, end=end, parts=parts)]  # fmt: skip
+    def plan(self, subscription: str, start: int, end: int, parts: int, part_bytes: int) -> list[int]:
+        ends: list[int] = self.bulk.call("plan", name=subscription, start=start, end=end, parts=parts,
+                                         part_bytes=part_bytes)  # fmt: skip
+        return ends
 
     def fetch(
         self, subscription: str, epoch: str, low: int, high: int, columns: Sequence[str]

@@ -64,7 +64,7 @@ class MemoryBroker:
     def epoch_of(self, epoch: str, start: int) -> str:
         return epoch
 
-    def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]:
+    def plan(self, subscription: str, start: int, end: int, parts: int, part_bytes: int) -> list[int]:
         step = max(1, -(-(end - start) // parts))
         return [*range(start + step, end, step), end]
 

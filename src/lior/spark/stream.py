@@ -208,15 +208,10 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             low = 0 if position is None else position.released
         if last.ordinal <= low:
             return []
-        parts = max(self._options.min_partitions, self._size_of(low, last.ordinal))
-        ends = [last.ordinal] if parts == 1 else self.broker.plan(self._name, low, last.ordinal, parts)
+        options = self._options
+        ends = self.broker.plan(self._name, low, last.ordinal, options.min_partitions, options.max_bytes_per_partition)
         starts = [low, *ends[:-1]]
         return [ClaimRange(last.epoch, one, other) for one, other in zip(starts, ends, strict=True)]
-
-    def _size_of(self, low: int, high: int) -> int:
-        """How many partitions the bytes of a batch want, which had a limit when it was claimed."""
-        share = min(1.0, (high - low) / self._options.max_messages_per_trigger)
-        return max(1, round(share * self._options.max_bytes_per_trigger / self._options.max_bytes_per_partition))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ClaimRange)

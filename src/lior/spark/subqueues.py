@@ -107,7 +107,7 @@ class SubqueueBroker:
         except QueueNotFound:
             return 0
 
-    def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]:
+    def plan(self, subscription: str, start: int, end: int, parts: int, part_bytes: int) -> list[int]:
         return [end]
 
     def fetch(
