@@ -17,6 +17,9 @@ CHECK ?=
 export LIOR_SEED ?= $(SEED)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+# The tests start hundreds of processes: what they import is compiled once, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(BUILD)/pycache
 
 RUNTIME := $(VENV)/.lior-runtime
 SPARK := $(VENV)/.lior-spark

@@ -17,7 +17,7 @@ def open(data: str | os.PathLike[str], **options: Any) -> Opening:
     """An embedded queue manager on the running loop. Await it, or use it with `async with`."""
 
     async def start() -> Backend:
-        from lior import embedded  # the whole queue manager, which clients do not need
+        from lior import embedded  # a whole queue manager, which a program that connects to one does not import
 
         return await embedded.start(data, **options)
 

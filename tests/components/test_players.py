@@ -221,7 +221,7 @@ def test_the_synchronous_player_plays_until_it_is_stopped(journal: Journal) -> N
         with Player(qm, app, queue=QUEUE, on_event=on_event) as player:
             with Recorder(QUEUE, class_id=ORDERS, manager=qm) as recorder:
                 recorder.interface(IOrderSink).place_order(7, None, 0.0)
-            assert reached.wait(30)
+            assert reached.wait(120)
         assert placed(journal) == [7]
         assert player.figures.calls_played == 1
         assert player.application is app

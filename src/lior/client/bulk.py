@@ -129,6 +129,10 @@ class Bulk:
 
     # Calls
 
+    def greet(self) -> None:
+        """The server answers, and lets us in."""
+        self._tried(lambda client, options: list(client.list_actions(options)))
+
     def call(self, name: str, /, **arguments: Any) -> Any:
         action = flight.Action(name, bulk.encode(arguments))
 

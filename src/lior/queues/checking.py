@@ -62,8 +62,10 @@ def _examine(message: Message) -> None:
         raise IllegalPropertyValue(
             f"{message.acknowledgements_requested:#x}", where="acknowledgements_requested", remedy="use the bits 1 to 8"
         )
-    if message.soap is not None:
-        raise IllegalPropertyValue("the SOAP parts are set by the transfer only", where="soap", remedy="leave them out")
+    soap = message.soap
+    if soap is not None and (soap.envelope or soap.compound_message or soap.body or soap.receipts_to):
+        raise IllegalPropertyValue("these SOAP parts are set by the transfer only", where="soap",
+                                   remedy="set the header alone")
     if message.size > MAX_MESSAGE_SIZE:
         raise MessageTooLarge(
             f"{message.size} bytes with headers",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from lior.errors import IllegalPropertyValue, LiorError, UnsupportedOperation
+from lior.errors import IllegalPropertyValue, InvalidParameter, LiorError, QueueNotFound, UnsupportedOperation
 from lior.message import Message, ObjectId
 from lior.names import parse_path_name
 from lior.queues.definition import QueueProperties
@@ -314,8 +314,7 @@ class LocalBackend(Generic[Info]):
         return [self.manager.subscriptions.figures(log) for log in self.manager.subscriptions]
 
     def abandon_subscription(self, name: str) -> Awaitable[None]:
-        log = self.manager.subscriptions.find(name)
-        self._check_claims(log.definition.queues)
+        self._check_subscription(name)
         return self._call(self.manager.subscriptions.abandon, name)
 
     async def subscribe(self, name: str, queues: list[str], takeover: bool, options: Mapping[str, Any]) -> Any:
@@ -325,15 +324,19 @@ class LocalBackend(Generic[Info]):
         return self.manager.subscriptions.figures(log)
 
     def claim(self, name: str, epoch: UUID, start: int, max_rows: int, max_bytes: int) -> Awaitable[int]:
+        self._check_subscription(name)
         return self._call(self.manager.subscriptions.claim, name, epoch, start, max_rows, max_bytes)
 
     async def plan(self, name: str, start: int, end: int, parts: int, part_bytes: int = 0) -> list[int]:
+        self._check_subscription(name)
         return self.manager.subscriptions.plan(name, start, end, parts, part_bytes)
 
     def release(self, name: str, epoch: UUID, ordinal: int, wait: bool = True) -> Awaitable[int]:
+        self._check_subscription(name)
         return self._call(self.manager.subscriptions.release, name, epoch, ordinal, wait=wait)
 
     def reject_claimed(self, name: str, epoch: UUID, ordinals: list[int]) -> Awaitable[int]:
+        self._check_subscription(name)
         return self._call(self.manager.subscriptions.reject, name, epoch, ordinals)
 
     async def publish(self, writer: str, batch: int, stages: list[str]) -> int:
@@ -341,28 +344,46 @@ class LocalBackend(Generic[Info]):
         directory, most = getattr(self._store, "directory", None), self.most_published
         if directory is None:
             raise UnsupportedOperation("a queue manager in memory puts nothing aside", where="publish")
-        last = self.manager.publishing.last(writer)
-        items: list[Item] = []
-        if last is None or batch > last:
-            staged = await asyncio.to_thread(read_stages, directory, stages, most)
-            opened: dict[str, OpenQueueDescriptor] = {}
+        if not self._caller.is_administrator:  # nobody uses up the numbers of another's batches
+            writer = f"{self._caller.sid}/{writer}"
+        staged: list[Any] = []
+        if not self._is_published(writer, batch):
             try:
-                for name in dict.fromkeys(each.destination for each in staged):
-                    opened[name] = self.manager.open(
-                        name, QueueAccessType.SEND, QueueShareMode.DENY_NONE, caller=self._caller)
-                items = [Item(opened[each.destination], each.message, each.transactional) for each in staged]
-                sent: int = await self._call(self.manager.publishing.publish, writer, batch, items)
-            finally:
-                for handle in opened.values():
-                    self.manager.close(handle)
-        else:
-            sent = await self._call(self.manager.publishing.publish, writer, batch, items)
+                staged = await asyncio.to_thread(read_stages, directory, stages, most)
+            except InvalidParameter:
+                if not self._is_published(writer, batch):  # else meanwhile, by a call whose answer was lost
+                    raise
+        opened: dict[str, OpenQueueDescriptor] = {}
+        try:
+            for name in dict.fromkeys(each.destination for each in staged):
+                opened[name] = self.manager.open(
+                    name, QueueAccessType.SEND, QueueShareMode.DENY_NONE, caller=self._caller)
+            items = [Item(opened[each.destination], each.message, each.transactional) for each in staged]
+            sent: int = await self._call(self.manager.publishing.publish, writer, batch, items)
+        finally:
+            for handle in opened.values():
+                self.manager.close(handle)
         await asyncio.to_thread(discard_stages, directory, stages)
         return sent
 
-    def _check_claims(self, queue_ids: Iterable[int]) -> None:
-        """Who may give claims back is who may take messages."""
-        for queue_id in queue_ids:
+    def _is_published(self, writer: str, batch: int) -> bool:
+        last = self.manager.publishing.last(writer)
+        return last is not None and batch <= last
+
+    async def may_read(self, subscription: str, queue_id: int) -> None:
+        """Bulk transfer reads the store itself, and asks here for its client: may he look at this queue, and at what
+        this subscription has claimed?"""
+        if subscription:
+            self._check_subscription(subscription)
+        if queue_id:
+            queue = self.manager.core.queues.get(queue_id)
+            if queue is None:
+                raise QueueNotFound("there is no such queue here", where=str(queue_id), remedy="see: lior queue list")
+            self.manager.access.check_open(self._caller, queue, QueueAccessType.PEEK)
+
+    def _check_subscription(self, name: str) -> None:
+        """Who may act for a subscription is who may take messages out of its queues."""
+        for queue_id in self.manager.subscriptions.find(name).definition.queues:
             queue = self.manager.core.queues.get(queue_id)
             if queue is not None:
                 self.manager.access.check_open(self._caller, queue, QueueAccessType.RECEIVE)

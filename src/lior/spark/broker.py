@@ -26,6 +26,10 @@ class Broker(Protocol):
     def subscribe(self, subscription: str, queues: Sequence[str], takeover: bool, claim_timeout: float) -> Position: ...
     def depth(self, queues: Sequence[str]) -> int: ...
     def claim(self, subscription: str, epoch: str, start: int, max_rows: int, max_bytes: int) -> int: ...
+    def claimed_behind(self, subscription: str, start: int) -> int:
+        """How many an earlier attempt has claimed behind `start`."""
+        ...
+
     def epoch_of(self, epoch: str, start: int) -> str:
         """What the offset of a batch that begins behind `start` says as its epoch."""
         ...
@@ -65,6 +69,10 @@ class FlightBroker:
     def claim(self, subscription: str, epoch: str, start: int, max_rows: int, max_bytes: int) -> int:
         return int(self.bulk.call("claim", name=subscription, epoch=epoch, start=start, max_rows=max_rows,
                                   max_bytes=max_bytes))  # fmt: skip
+
+    def claimed_behind(self, subscription: str, start: int) -> int:
+        position = self.position(subscription)
+        return 0 if position is None else max(0, position.last - start)
 
     def epoch_of(self, epoch: str, start: int) -> str:
         return epoch

@@ -58,6 +58,9 @@ class MemoryBroker:
                 size += self.claimed[self._last].size
         return self._last
 
+    def claimed_behind(self, subscription: str, start: int) -> int:
+        return self._last - start
+
     def epoch_of(self, epoch: str, start: int) -> str:
         return epoch
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lior.errors import LiorError
-from lior.server.bulk.entrance import Entrance
+from lior.server.bulk.entrance import NAME, Entrance
 from lior.server.bulk.flight_server import BulkServer
 from lior.server.bulk.settings import BulkSection
 from lior.store import stages
@@ -36,7 +36,7 @@ def main() -> None:
 def _server(given: dict[str, Any]) -> BulkServer:
     directory, settings = Path(given["directory"]), BulkSection(**given["settings"])
     options: dict[str, Any] = {
-        "middleware": {"entrance": Entrance(Path(given["token_file"]), directory, *given["lockout"])}
+        "middleware": {NAME: Entrance(Path(given["token_file"]), directory, *given["lockout"])}
     }
     scheme = "grpc+tcp"
     if settings.certificate:

@@ -6,14 +6,12 @@ octet for octet, whether they are part of a stream or not (docs/spec-notes.md, S
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from lior.names import DirectName
 from lior.queues.change import Change
 from lior.queues.sending import EnqueueStatus
-from lior.server.engine import FutureReply
 from lior.wire.srmp_message import to_message
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ class Forwarding:
     def __init__(self, hub: Srmp) -> None:
         self._hub = hub
 
-    def take(self, received: Received, name: DirectName) -> int | asyncio.Future[int]:
+    def take(self, received: Received, name: DirectName) -> int:
         hub, request = self._hub, received.request
         message = to_message(received.envelope, received.entity, request.head + request.body, hub.clock.wall(),
                              destination=str(name))
@@ -41,7 +39,6 @@ class Forwarding:
             return 200
         hub.incoming.outcomes["forwarded"] += 1
         change.ordered = True
-        future: asyncio.Future[int] = hub.engine.future()
-        change.answer(FutureReply(future), 200)
+        change.answer(received.reply, 200)
         hub.manager.core.submit(change)
-        return future
+        return 0

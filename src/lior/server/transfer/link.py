@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("lior.transfer")
 
 SHARE: Final = 16  # messages of one queue in a row, while others have some that are as urgent
+MOST_WRITTEN: Final = 1 << 20  # bytes joined in one write: a window of the largest messages is 256 MiB
 
 S = OutgoingState
 IDLE_STATES: Final = frozenset({S.INACTIVE, S.WAITING, S.NEED_VALIDATION, S.CONNECTED, S.DISCONNECTED, S.DISCONNECTING})
@@ -140,9 +141,15 @@ class Link:
                 blocked.add(departure.queue.queue_id)
                 continue
             out += self._send(connection, departure, positions)
+            if sum(map(len, out)) >= MOST_WRITTEN:
+                self._write(connection, out)  # and see whether the socket takes more
+                out = []
         if out:
-            connection.messages_sent += len(out)
-            connection.write(out)
+            self._write(connection, out)
+
+    def _write(self, connection: Connection, packets: list[bytes]) -> None:
+        connection.messages_sent += len(packets)
+        connection.write(packets)
 
     def _send(self, connection: Connection, departure: Departure, positions: list[Position]) -> list[bytes]:
         """The bytes of these messages, which are locked; of those that can be sent."""

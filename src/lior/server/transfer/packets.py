@@ -9,7 +9,7 @@ from lior.errors import LiorError, MessageTooLarge
 from lior.message import NULL_GUID, Message, MessageClass
 from lior.names import PrivateName, parse_format_name
 from lior.queues.position import Position
-from lior.wire.headers import HOPS_MASK
+from lior.wire.headers import AH, HOPS_MASK
 from lior.wire.message_packet import to_user_message
 from lior.wire.packet_format_names import guid_of
 from lior.wire.plain_packets import PlainEncoder
@@ -59,7 +59,9 @@ class Packets:
 
 
 def passed_on(message: Message) -> bytes:
-    """A packet for somebody else goes on as it came, but for its hop count (3.1.5.8.2.1)."""
+    """A packet for somebody else goes on as it came, but for its hop count (3.1.5.8.2.1), and AH, which none may have
+    ([MS-MQMQ] 2.2.19.2)."""
     packet = bytearray(rejoin(message.packet, message.body))
     packet[_HOPS_AT] = packet[_HOPS_AT] & ~HOPS_MASK & 0xFF | message.hop_count
+    packet[_HOPS_AT + 3] &= ~(AH >> 24) & 0xFF
     return bytes(packet)

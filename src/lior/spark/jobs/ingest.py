@@ -12,8 +12,9 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
 from lior.errors import BadConfiguration
+from lior.spark.jobs.checking import check_server, check_writable, one_of
 from lior.spark.jobs.result import Result, log_run
-from lior.spark.sinks import BatchSink, ParquetBatchSink, sink_for
+from lior.spark.sinks import FORMATS, BatchSink, ParquetBatchSink, sink_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,9 +77,16 @@ def query_id(spark: SparkSession, checkpoint: str) -> str:
     return str(json.loads("".join(row.value for row in rows))["id"])
 
 
-def run(spark: SparkSession, config: Ingest, progress: Callable[[dict[str, Any]], None] | None = None) -> Result:
+def check(config: Ingest, here: bool) -> None:
     if not config.queues:
         raise BadConfiguration("no queue", where="ingest", remedy="give at least one with --queue")
+    one_of("format", config.format, FORMATS)
+    if here:
+        check_server(config.address, config.queues, config.credentials_file, config.ca_file)
+        check_writable(config.lake)
+
+
+def run(spark: SparkSession, config: Ingest, progress: Callable[[dict[str, Any]], None] | None = None) -> Result:
     started, query = time.monotonic(), start(spark, config)
     seen: dict[int, int] = {}
     try:
@@ -94,7 +102,7 @@ def run(spark: SparkSession, config: Ingest, progress: Callable[[dict[str, Any]]
         error = None
     result = Result("ingest", sum(seen.values()), sum(1 for rows in seen.values() if rows),
                     time.monotonic() - started, config.lake)  # fmt: skip
-    log_run(config.lake, config, result, "" if error is None else str(error)[:2000])
+    log_run(spark, config.lake, config, result, "" if error is None else str(error)[:2000])
     if error is not None:
         raise error
     return result
@@ -122,10 +130,8 @@ def source_options(config: Ingest) -> dict[str, str]:
 
 def _note(recent: Any, seen: dict[int, int], progress: Callable[[dict[str, Any]], None] | None) -> None:
     for each in recent:
-        batch, rows = int(each["batchId"]), int(each["numInputRows"])
+        batch, rows = each.batchId, each.numInputRows  # as items they are null under Spark Connect
         if rows and batch not in seen:
             seen[batch] = rows
             if progress is not None:
                 progress({"batch": batch, "rows": rows, "total": sum(seen.values())})
-
-
