@@ -17,13 +17,13 @@ from pyspark.sql import functions as f
 
 from lior.errors import BadConfiguration
 from lior.spark import failpoints
-from lior.spark.files import collect, file_system, is_of_files, staged_of
+from lior.spark.files import ArchiveSink, collect, file_system, is_of_files, staged_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"  # INT96, the default, is read by few others
-FORMATS: Final = ("parquet", "delta", "iceberg")
+FORMATS: Final = ("parquet", "archive", "delta", "iceberg")
 _BATCH: Final = "lior.batch"
 _APP: Final = "lior.app"
 
@@ -178,6 +178,8 @@ def last_batch(table: Any, app: str) -> int:
 def sink_for(kind: str, path: str, catalog: dict[str, str] | None = None) -> BatchSink:
     if kind == "parquet":
         return ParquetBatchSink(f"{path.rstrip('/')}/messages")
+    if kind == "archive":
+        return ArchiveSink(f"{path.rstrip('/')}/messages")
     if kind == "delta":
         return DeltaBatchSink(f"{path.rstrip('/')}/messages")
     if kind == "iceberg":
