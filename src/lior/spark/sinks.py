@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"  # INT96, the default, is read by few others
 FORMATS: Final = ("parquet", "delta", "iceberg")
+ICEBERG_TABLE: Final = "lior.messages"
 _BATCH: Final = "lior.batch"
 _APP: Final = "lior.app"
 
@@ -71,7 +72,7 @@ class FilesOfBatch:
 
     def listed(self) -> Iterator[tuple[str, str, int, int, int]]:
         """Name below the table, whole path, bytes, time of change in ms, rows."""
-        system, base = _file_system(self.path)
+        system, base = file_system(self.path)
         for info in system.get_file_info(fs.FileSelector(base)):
             if info.is_file and info.base_name.endswith(".parquet"):
                 rows = pq.read_metadata(info.path, filesystem=system).num_rows
@@ -80,7 +81,7 @@ class FilesOfBatch:
                     yield f"{self.name}/{info.base_name}", info.path, info.size, changed, rows
 
 
-def _file_system(path: str) -> tuple[fs.FileSystem, str]:
+def file_system(path: str) -> tuple[fs.FileSystem, str]:
     if "://" in path:
         system, base = fs.FileSystem.from_uri(path)
         return system, str(base)
@@ -119,13 +120,13 @@ class DeltaBatchSink:
 
 
 def _arrow_schema(file: str, near: str) -> Any:
-    return pq.read_schema(file, filesystem=_file_system(near)[0])
+    return pq.read_schema(file, filesystem=file_system(near)[0])
 
 
 class IcebergBatchSink:
     """`path` is the warehouse; the catalog is an SQLite file in it, or what `catalog` describes to pyiceberg."""
 
-    def __init__(self, path: str, table: str = "lior.messages", catalog: dict[str, str] | None = None) -> None:
+    def __init__(self, path: str, table: str = ICEBERG_TABLE, catalog: dict[str, str] | None = None) -> None:
         self._path = path
         self._table = table
         self._catalog = catalog
