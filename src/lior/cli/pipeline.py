@@ -119,13 +119,16 @@ def trace(**options: Any) -> None:
 
 
 @pipeline.command(short_help="Read messages out of captures of a network.")
-@click.option("--files", metavar="FILES", help="pcap and pcapng files: a path, a directory or a pattern.")
+@click.option("--files", metavar="FILES", help="pcap and pcapng files, or what --kind says: a path, a "
+              "directory or a pattern.")
 @click.option("--lake", metavar="PATH", help="captures/ is written there.")
-@click.option("--kind", metavar="KIND", help="capture, or packets for files of packets as they were on the wire.")
+@click.option("--kind", metavar="KIND", help="capture; packets, for files of packets as they were on the wire; "
+              "srmp, for files of SRMP requests.")
 @click.option("--port", type=int, help="TCP port of the binary protocol; default 1801.")
+@click.option("--http-port", type=int, help="TCP port of SRMP; default 80.")
 @common
 def capture(**options: Any) -> None:
-    """Read messages and session packets out of captures of a network."""
+    """Read messages, session packets, sessions and acknowledgements out of captures of a network."""
     run_job("capture", options)
 
 

@@ -55,6 +55,17 @@ class ExpiryQueue:
         if self._count > self._many:
             self._sweep()
 
+    def add_all(self, expires: int, queue_id: int, lookup_ids: list[int]) -> None:
+        """As `add` for each."""
+        self.add(expires, queue_id, lookup_ids[0])
+        ids = self._ids.get(expires << _QUEUE_BITS | queue_id)
+        if ids is None:  # what was there was of no use, it seems
+            for lookup_id in lookup_ids[1:]:
+                self.add(expires, queue_id, lookup_id)
+            return
+        ids.extend(lookup_ids[1:])
+        self._count += len(lookup_ids) - 1
+
     def next(self) -> int | None:
         """When the next entry is due, unix seconds."""
         return self._heap[0] >> _QUEUE_BITS if self._heap else None

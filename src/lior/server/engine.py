@@ -25,6 +25,7 @@ from lior.server.committer import (
     count_of,
     rolled_back,
 )
+from lior.server.gathering import Gathering
 from lior.store.search import Step, Wanted
 
 log = logging.getLogger("lior.engine")
@@ -35,7 +36,6 @@ LONGEST_SLEEP: Final = 30.0  # seconds: wall clocks are set and computers sleep,
 TIDY_BYTES: Final = 4 << 20  # after so much committed by the loop the thread looks whether the log is due
 MOST_CHANGES: Final = 4096  # that wait for their commit; who sends more waits in line
 LAZY: Final = 0.02  # seconds that a change which nobody waits for waits for one to go with
-MOST_AT_ONCE: Final = 64  # calls of one turn that are answered in it
 MOST_BYTES: Final = 32 << 20  # of messages that wait for their commit, likewise
 
 
@@ -90,7 +90,7 @@ class Engine:
         self._quiet: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._finished = False
-        self._at_once = 0  # answers in this turn that nothing had to be waited for
+        self.gathering = Gathering(manager, self._loop, self._wake)
         self.at_end: list[Callable[[], None]] = []  # called before the store is closed
         manager.core.wake = self._wake
         manager.core.wake_later = self._wake_later
@@ -119,6 +119,7 @@ class Engine:
         try:
             if self._timer is not None:
                 self._timer.cancel()  # an expiry after the counters are given back would use numbers twice
+            self.gathering.stage()
             self.manager.stop()
             self._let_in(everybody=True)  # to learn that the queue manager stopped
             await self.settle()
@@ -158,6 +159,7 @@ class Engine:
 
     async def caught_up(self) -> None:
         """Until what was begun before is on disk, whatever comes in meanwhile."""
+        self.gathering.stage()
         change = Change()
         change.ordered = True
         future = self.future()
@@ -167,7 +169,7 @@ class Engine:
 
     async def settle(self) -> None:
         """Until nothing is pending and no commit runs. While others go on sending that may be never."""
-        while self.manager.core.pending or self._under_way or self._again:
+        while self.manager.core.pending or self._under_way or self._again or self.gathering:
             if self._quiet is None:
                 self._quiet = self._loop.create_future()
             self._wake_now()
@@ -195,6 +197,7 @@ class Engine:
     def _turn(self) -> None:
         """At the end of a loop turn: everything that its calls changed is committed together."""
         self._turn_planned = False
+        self.gathering.stage()
         self._hand_over_pending(here=True)
         self._arm_timer()
         self._say_quiet()
@@ -293,7 +296,9 @@ class Engine:
             self._stop_serving(StoreUnusable(f"a defect in Lior, please report it: {error!r}", remedy="restart it"))
 
     def _say_quiet(self) -> None:
-        if self._quiet is not None and not (self._under_way or self._again or self.manager.core.pending):
+        if self._quiet is not None and not (
+            self._under_way or self._again or self.manager.core.pending or self.gathering
+        ):
             self._quiet.set_result(None)
             self._quiet = None
 
@@ -427,27 +432,12 @@ class Engine:
     def call(self, function: Callable[..., None], *arguments: Any, **options: Any) -> asyncio.Future[Any]:
         """Start a call of the manager; its reply, the last positional argument, is the future returned."""
         future = self.future()
+        self.gathering.stage()  # what was sent before comes before
         try:
             function(*arguments, FutureReply(future), **options)
         except LiorError as error:
             future.set_exception(error)
         return future
-
-    def in_turn(self, answered: asyncio.Future[Any]) -> asyncio.Future[Any]:
-        """For an answer that was there at once: who asks again and again would never let the loop go on, and nothing
-        of what he sends would leave before he is done. After a number of them in one turn, the next come with the
-        next turn."""
-        self._at_once += 1
-        if self._at_once == 1:
-            self._loop.call_soon(self._next_turn)
-        elif self._at_once > MOST_AT_ONCE:
-            later = self._loop.create_future()
-            self._loop.call_soon(_pass_on, answered, later)
-            return later
-        return answered
-
-    def _next_turn(self) -> None:
-        self._at_once = 0
 
     @property
     def commit_seconds(self) -> float:
@@ -473,11 +463,6 @@ def _parts(changes: list[Change]) -> Iterator[list[Change]]:
         count += change.count
     if part:
         yield part
-
-
-def _pass_on(answered: asyncio.Future[Any], later: asyncio.Future[Any]) -> None:
-    if not later.done():
-        later.set_result(answered.result())
 
 
 def _nothing() -> int:

@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 
 from lior.errors import BadConfiguration, UnsupportedOperation
 from lior.spark.options import ReadOptions, WriteOptions, missing
-from lior.spark.schema import spark_schema
 
 STREAMS_SINCE = (4, 2)
 
@@ -27,6 +26,8 @@ class MsmqDataSource(DataSource):
         return "msmq"
 
     def schema(self) -> StructType:
+        from lior.spark.schema import spark_schema  # Arrow, too: whoever looks for sources by their names needs none
+
         return spark_schema(ReadOptions.parse(given(self.options)).column_names)
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -13,7 +13,15 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from lior.errors import LiorError
-from lior.message import MAX_LABEL_LENGTH, MAX_MESSAGE_SIZE, NULL_GUID, Message, MessageTransaction, ObjectId
+from lior.message import (
+    MAX_LABEL_LENGTH,
+    MAX_MESSAGE_SIZE,
+    NULL_CORRELATION_ID,
+    NULL_GUID,
+    Message,
+    MessageTransaction,
+    ObjectId,
+)
 from lior.wire.headers import (
     ACK_MASK,
     CG,
@@ -203,7 +211,7 @@ def _set_texts(message: Message, packet: bytes, at: int, units: int, end: int) -
 class PlainEncoder:
     """Of messages that begin here."""
 
-    __slots__ = ("_addresses", "_destination", "_name", "_source", "_type_bits")
+    __slots__ = ("_addresses", "_destination", "_in_stream", "_name", "_outside", "_source", "_type_bits")
 
     def __init__(self) -> None:
         self._destination = ""  # of the last message, and its source: most have the same
@@ -211,11 +219,14 @@ class PlainEncoder:
         self._addresses = b""
         self._name = b""
         self._type_bits = 0
+        self._outside = _fixed_part(b"")  # everything before label, extension and body in one step
+        self._in_stream = _fixed_part(b"", transaction=True)
 
     def encode(self, message: Message, previous: int) -> bytes | None:
         """The packet; `previous` is PreviousTxSequenceNumber. None for a message that is not plain, or that has
         something in it that no packet can hold: whoever wants to know what, encodes it in full."""
-        identifier, transaction = message.identifier, message.transaction
+        identifier, label = message.identifier, message.label
+        correlation_id = message.correlation_id
         if (
             identifier is None
             or message.security is not None
@@ -227,53 +238,62 @@ class PlainEncoder:
             or message.tracing_requested
             or message.tracing_queue is not NULL_GUID
             or not 0 <= message.hop_count <= MAX_HOPS
-            or "\0" in message.label
-            or len(message.correlation_id) != 20
+            or (label and "\0" in label)
+            or (correlation_id is not NULL_CORRELATION_ID and len(correlation_id) != 20)
         ):
             return None
         if message.source_queue_manager is not self._source or message.destination_queue != self._destination:
             self._look_up(message)
         if not self._name:
             return None
-        body, extension = message.body, message.extension
-        label = message.label and (message.label + "\0").encode("utf-16-le", "surrogatepass")
         flags = message.hop_count | self._type_bits
         if message.negative_journaling_requested:
             flags |= JN
         if message.positive_journaling_requested:
             flags |= JP
-        middle = b""
         try:
-            if transaction is None:
-                priority = message.priority
-                mode = message.delivery_guarantee
-            else:
-                priority, mode = 0, 1
-                flags |= TH
-                if transaction.connector_queue_manager is not None or previous >= transaction.sequence_number \
-                        or transaction.index > TX_ID_MASK:
-                    return None
-                middle = _TRANSACTION.pack(
-                    transaction.index << TX_ID_SHIFT | (FA if transaction.final_ack_required else 0)
-                    | (FM if transaction.first_in_transaction else 0) | (LM if transaction.last_in_transaction else 0),
-                    transaction.sequence_identifier, transaction.sequence_number, previous)
-            variable = len(label) + len(extension) + len(body)
-            fill = padding(variable)
-            size = _NAME_AT + len(self._name) + len(middle) + _PROPERTIES.size + variable + len(fill)
-            if size > MAX_MESSAGE_SIZE or not 0 <= priority <= 7 or not 0 <= mode <= 1 \
-                    or len(label) > 2 * MAX_LABEL_LENGTH + 2:
-                return None
-            head = _HEAD.pack(
-                VERSION, 0, priority, SIGNATURE, size, message.time_to_reach_queue, self._addresses,
-                message.time_to_be_received, min(max(int(message.sent_time), 0), LAST_SECOND), identifier[1],
-                flags | mode << DM_SHIFT)
-            properties = _PROPERTIES.pack(
-                message.acknowledgements_requested & ACK_MASK, len(label) >> 1, message.message_class,
-                message.correlation_id, message.body_type, message.application_tag, len(body), len(body),
-                *PLAIN_ALGORITHMS, len(extension))
+            return self._pack(message, identifier[1], flags, previous)
         except (OverflowError, TypeError, ValueError, StructError):
             return None
-        return b"".join((head, self._name, middle, properties, label or b"", extension, body, fill))
+
+    def _pack(self, message: Message, number: int, flags: int, previous: int) -> bytes | None:
+        transaction, body, extension = message.transaction, message.body, message.extension
+        label = message.label and (message.label + "\0").encode("utf-16-le", "surrogatepass")
+        body_size = len(body)
+        variable = len(label) + len(extension) + body_size
+        fixed = self._outside if transaction is None else self._in_stream
+        size = fixed.size + variable + (-variable & 3)
+        sent = int(message.sent_time)
+        if not 0 <= sent <= LAST_SECOND:
+            sent = min(max(sent, 0), LAST_SECOND)
+        if size > MAX_MESSAGE_SIZE or len(label) > 2 * MAX_LABEL_LENGTH + 2:
+            return None
+        if transaction is None:
+            priority, mode = message.priority, message.delivery_guarantee
+            if not 0 <= priority <= 7 or not 0 <= mode <= 1:
+                return None
+            head = fixed.pack(
+                VERSION, 0, priority, SIGNATURE, size, message.time_to_reach_queue, self._addresses,
+                message.time_to_be_received, sent, number, flags | mode << DM_SHIFT, self._name,
+                message.acknowledgements_requested & ACK_MASK, len(label) >> 1, message.message_class,
+                message.correlation_id, message.body_type, message.application_tag, body_size, body_size,
+                *PLAIN_ALGORITHMS, len(extension))  # fmt: skip
+        else:
+            if transaction.connector_queue_manager is not None or previous >= transaction.sequence_number \
+                    or transaction.index > TX_ID_MASK:
+                return None
+            head = fixed.pack(
+                VERSION, 0, 0, SIGNATURE, size, message.time_to_reach_queue, self._addresses,
+                message.time_to_be_received, sent, number, flags | TH | 1 << DM_SHIFT, self._name,
+                transaction.index << TX_ID_SHIFT | (FA if transaction.final_ack_required else 0)
+                | (FM if transaction.first_in_transaction else 0) | (LM if transaction.last_in_transaction else 0),
+                transaction.sequence_identifier, transaction.sequence_number, previous,
+                message.acknowledgements_requested & ACK_MASK, len(label) >> 1, message.message_class,
+                message.correlation_id, message.body_type, message.application_tag, body_size, body_size,
+                *PLAIN_ALGORITHMS, len(extension))  # fmt: skip
+        if variable == body_size and not variable & 3:
+            return head + body
+        return b"".join((head, label or b"", extension, body, padding(variable)))
 
     def _look_up(self, message: Message) -> None:
         self._destination, self._source = message.destination_queue, message.source_queue_manager
@@ -286,4 +306,10 @@ class PlainEncoder:
             self._name = encode_packet_name(name)
             self._type_bits = MP | name.type << DQ_SHIFT
         except LiorError:
-            pass
+            return
+        self._outside, self._in_stream = _fixed_part(self._name), _fixed_part(self._name, transaction=True)
+
+
+def _fixed_part(name: bytes, *, transaction: bool = False) -> Struct:
+    """BaseHeader, UserHeader with a destination of this size, TransactionHeader, MessagePropertiesHeader."""
+    return Struct(f"{_HEAD.format}{len(name)}s{_TRANSACTION.format[1:] if transaction else ''}{_PROPERTIES.format[1:]}")

@@ -54,6 +54,26 @@ def test_the_minimal_example_is_delivered(pair: tuple[Serving, Serving]) -> None
         with qm.open_queue(r".\private$\simpleq") as queue:
             message = queue.receive(timeout=60)
         assert (message.label, message.body, message.priority) == ("mqsender label", b"First Message", 3)
+        assert message.soap is not None
+        assert message.soap.compound_message == head.encode() + entity
+        assert message.soap.envelope.encode() == envelope
+
+
+@pytest.mark.spec("SR-043")
+def test_what_the_sender_adds_to_the_header_is_read_at_the_receiver(pair: tuple[Serving, Serving]) -> None:
+    a, b = pair
+    added = '<t:trace xmlns:t="urn:trace" t:level="2">über</t:trace><plain>1</plain>'
+    with a.connect() as sender, b.connect() as receiver:
+        receiver.create_queue(r".\private$\plain")
+        sender.send(f"DIRECT={url(b, 'plain')}", b"over HTTP", soap_header=added)
+        with receiver.open_queue(r".\private$\plain") as queue:
+            message = queue.receive(timeout=30)
+            assert message.soap is not None and f"{added}</se:Header>" in message.soap.envelope
+            assert message.soap_header.startswith("<se:Header>")
+            assert message.soap_header.endswith(f"{added}</se:Header>")
+            sender.send(f"DIRECT=TCP:{b.address}\\private$\\plain", b"over TCP", soap_header=added)
+            binary = queue.receive(timeout=30)
+        assert (binary.body, binary.soap_header) == (b"over TCP", added)
 
 
 def test_messages_of_every_kind_arrive_once_and_in_order(pair: tuple[Serving, Serving]) -> None:
