@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lior.queues.ports import PutMessage
-from lior.server.engine import FutureReply
+from lior.server.replies import FutureReply
 from lior.server.srmp.hub import Srmp
 from lior.server.srmp.incoming import Request
 from lior.server.srmp.settings import SrmpSettings
