@@ -30,9 +30,10 @@ from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.security import Caller, SecurityDescriptor
 from lior.server import figures
-from lior.server.engine import Engine, EngineStore, FutureReply
+from lior.server.engine import Engine, EngineStore
 from lior.server.fates import ALL, keep_record, recorder
 from lior.server.gathering import ALONE, EXPRESS, RECOVERABLE
+from lior.server.replies import FutureReply
 from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
 from lior.server.transfer_security import install
 from lior.server.whereabouts import Whereabouts, wanted_of

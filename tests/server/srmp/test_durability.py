@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lior.queues.ports import PutMessage
-from lior.server.engine import FutureReply
 from lior.server.properties import management_queue_values
+from lior.server.replies import FutureReply
 from lior.server.srmp.hub import Srmp
 from lior.server.srmp.incoming import Request
 from lior.server.srmp.settings import SrmpSettings
