@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from lior.names import parse_format_name
 from lior.wire.srmp_elements import Msmq
 from lior.wire.srmp_message import Receipts, to_envelope
 from lior.wire.srmp_reader import read_envelope
+from lior.wire.srmp_values import format_date
 from lior.wire.srmp_writer import EXAMPLES, TEXT, write_envelope
 
 NS = {"se": "http://schemas.xmlsoap.org/soap/envelope/", "rp": "http://schemas.xmlsoap.org/rp/",
@@ -57,14 +59,21 @@ def test_another_parser_finds_the_same(
     assert (root.find(".//m:DeadLetter", NS) is not None) is dead
     ends = root.findtext(".//m:TTrq", namespaces=NS)
     assert ends is not None and len(ends) == 15
-    if reach == INFINITE:
-        assert ends == "20380119T031407"
+    end = 2**31 - 1 if reach == INFINITE else min(sent + reach, 2**31 - 1)
+    assert ends == time.strftime("%Y%m%dT%H%M%S", time.gmtime(end))
+    assert end < 2**31 - 1 or ends == "20380119T031407"
     header = root.find("se:Header", NS)
     assert header is not None
     assert [child.tag for child in header][:2] == [f"{{{NS['rp']}}}path", f"{{{NS['s']}}}properties"]
     again = read_envelope(octets)
     assert again.label == speakable(label)
     assert isinstance(again.msmq, Msmq) and again.msmq.app == app
+
+
+@pytest.mark.spec("SR-031")
+@pytest.mark.parametrize("seconds", [2**31 - 1, 2**31, 2**32 - 1, 1e11])
+def test_a_moment_that_31_bits_do_not_hold_is_the_last_that_they_do(seconds: float) -> None:
+    assert format_date(seconds) == "20380119T031407"
 
 
 @pytest.mark.spec("SR-043", "SR-189")
