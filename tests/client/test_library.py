@@ -34,7 +34,7 @@ def test_the_example_of_the_readme_works(data: Path) -> None:
         with qm.transaction() as tx:
             tx.send(r".\private$\orders", b"...", label="order 1001")
         with qm.open_queue(r".\private$\orders") as q:
-            message = q.receive(timeout=5)
+            message = q.receive(timeout=60)
         assert (message.body, message.label) == (b"...", "order 1001")
         assert bodies(qm, r".\private$\orders;JOURNAL") == [b"..."]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
-from lior.message import Message
+from lior.message import Message, ObjectId
 
 SEQUENCE_MASK: Final = (1 << 56) - 1  # the part of a lookup id that a counter gives; above it is 7 - priority
 COUNTER: Final = "counter"  # kind of the state that says how far numbers are reserved
@@ -122,6 +122,18 @@ class StoredMessage(NamedTuple):
     last_move_time: float
 
 
+class Outline(NamedTuple):
+    """What the header of a stored message says of it, as far as leaving a queue asks: a fraction of the message."""
+
+    lookup_id: int
+    identifier: ObjectId | None
+    label: str
+    correlation_id: bytes
+    source_queue_manager: UUID
+    transactional: bool
+    answered: bool  # it names an administration queue
+
+
 class IndexEntry(NamedTuple):
     """One stored message in the index that is loaded at start."""
 
@@ -158,6 +170,14 @@ class Store(Protocol):
 
     def scan(self, queue_id: int, after_lookup_id: int, limit: int) -> list[StoredMessage]:
         """Up to `limit` committed messages with lookup ids above `after_lookup_id`, in order."""
+        ...
+
+    def fetch_all(self, queue_id: int, lookup_ids: Sequence[int]) -> list[StoredMessage]:
+        """Those of them that are committed, in the order asked for."""
+        ...
+
+    def outlines(self, queue_id: int, lookup_ids: Sequence[int]) -> list[Outline]:
+        """As `fetch_all`, without reading a body."""
         ...
 
     def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:

@@ -80,6 +80,8 @@ class SrmpSection:
     body_timeout: float = setting(60.0, "How long its body may take.", 0.001)
     send_timeout: float = setting(20.0, "How long to wait for an answer.", 0.001)
     connect_timeout: float = setting(20.0, "How long an attempt to connect may take.", 0.001)
+    pipeline: int = setting(64, "Most requests without an answer on one connection, to servers that say they take so "
+                            "many; 1: one at a time.", 1, 1024)  # fmt: skip
     retransmission_timeout: float = setting(20.0, "After a failure, how long until the next attempt.", 0.001)
     session_cleanup: float = setting(300.0, "A connection that is idle for so long is closed.", 0.001)
     receipt_delay: float = setting(0.5, "How long a stream receipt waits for more messages to acknowledge.", 0)

@@ -58,6 +58,7 @@ def soap(engine: Engine, settings: Settings, directory: Path) -> Srmp:
         body_timeout=given.body_timeout,
         send_timeout=given.send_timeout,
         connect_timeout=given.connect_timeout,
+        pipeline=given.pipeline,
         retransmission_timeout=given.retransmission_timeout,
         session_cleanup=given.session_cleanup,
         receipt_delay=given.receipt_delay,

@@ -20,12 +20,14 @@ from lior.queues.ports import (
     LoadedState,
     MoveMessage,
     Operation,
+    Outline,
     PutMessage,
     PutQueue,
     PutState,
     SetCounts,
     StoredMessage,
 )
+from lior.store.outline import outline
 from lior.store.plan import INT64, not_as_expected
 from lior.store.record import decode, encode
 from lior.store.search import Place, Step, Wanted
@@ -81,6 +83,18 @@ class MemoryStore:
             self._check()
             rows = sorted(item for item in self._messages.get(queue_id, {}).items() if item[0] > after_lookup_id)
         return [_stored(lookup_id, row) for lookup_id, row in rows[:max(limit, 0)]]
+
+    def fetch_all(self, queue_id: int, lookup_ids: Sequence[int]) -> list[StoredMessage]:
+        with self._access:
+            self._check()
+            rows = self._messages.get(queue_id, {})
+            return [_stored(lookup_id, rows[lookup_id]) for lookup_id in lookup_ids if lookup_id in rows]
+
+    def outlines(self, queue_id: int, lookup_ids: Sequence[int]) -> list[Outline]:
+        with self._access:
+            self._check()
+            rows = self._messages.get(queue_id, {})
+            return [outline(lookup_id, rows[lookup_id].header) for lookup_id in lookup_ids if lookup_id in rows]
 
     def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:
         with self._access:

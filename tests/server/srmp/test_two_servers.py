@@ -26,7 +26,7 @@ def url(server: Serving, queue: str) -> str:
 
 
 def post(server: Serving, head: str, body: bytes) -> bytes:
-    with socket.create_connection((server.address, 8080), timeout=20) as connection:
+    with socket.create_connection((server.address, 8080), timeout=60) as connection:
         connection.sendall(head.encode() + body)
         return connection.recv(4096)
 
@@ -52,7 +52,7 @@ def test_the_minimal_example_is_delivered(pair: tuple[Serving, Serving]) -> None
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert b"Content-Length: 0" in answer
         with qm.open_queue(r".\private$\simpleq") as queue:
-            message = queue.receive(timeout=5)
+            message = queue.receive(timeout=60)
         assert (message.label, message.body, message.priority) == ("mqsender label", b"First Message", 3)
         assert message.soap is not None
         assert message.soap.compound_message == head.encode() + entity
@@ -87,14 +87,14 @@ def test_messages_of_every_kind_arrive_once_and_in_order(pair: tuple[Serving, Se
             for number in range(20):
                 tx.send(f"DIRECT={url(b, 'stream')}", b"%d" % number)
         with receiver.open_queue(r".\private$\plain") as queue:
-            assert [queue.receive(timeout=10).body for _ in range(2)] == [b"express", b"recoverable"]
+            assert [queue.receive(timeout=60).body for _ in range(2)] == [b"express", b"recoverable"]
         with receiver.open_queue(r".\private$\stream") as queue:
-            assert [queue.receive(timeout=10).body for _ in range(20)] == [b"%d" % n for n in range(20)]
+            assert [queue.receive(timeout=60).body for _ in range(20)] == [b"%d" % n for n in range(20)]
         drained(sender)
 
 
 def drained(qm: lior.QueueManager) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while sum(info.messages for info in qm.queues() if info.kind == "outgoing"):
         assert time.monotonic() < deadline, [i for i in qm.queues() if i.kind == "outgoing"]
         time.sleep(0.02)

@@ -44,11 +44,12 @@ from lior.message import Message, ObjectId
 from lior.names import QueueSuffix
 from lior.security import SecurityDescriptor
 from lior.wire.interfaces.lior_session import LIOR
+from lior.wire.interfaces.management import QMMGMT
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.remote_read import REMOTE_READ
 
-INTERFACES: Final = (QMCOMM, QMCOMM2, REMOTE_READ, LIOR)
+INTERFACES: Final = (QMCOMM, QMCOMM2, REMOTE_READ, QMMGMT, LIOR)
 ELSEWHERE: Final = (QMCOMM, REMOTE_READ)  # of another computer; a session with ours is of no use there
 SEND, ADMIN = 0x02, 0x80  # access
 ENLIST, COMMIT, ABORT = 16, 17, 18

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lior.errors import LiorError
-from lior.server.bulk.entrance import Entrance
+from lior.server.bulk.entrance import NAME, Entrance
 from lior.server.bulk.flight_server import BulkServer
 from lior.server.bulk.settings import BulkSection
 from lior.store import stages
@@ -27,6 +28,7 @@ def main() -> None:
         print(json.dumps({"failed": str(error)}), flush=True)  # noqa: T201
         sys.exit(1)
     print(json.dumps({"port": server.port}), flush=True)  # noqa: T201
+    gc.set_threshold(100_000, 20, 20)  # rows of a batch are many objects and none of them garbage
     _expire(Path(given["directory"]), BulkSection(**given["settings"]))
     server.serve()
 
@@ -34,7 +36,7 @@ def main() -> None:
 def _server(given: dict[str, Any]) -> BulkServer:
     directory, settings = Path(given["directory"]), BulkSection(**given["settings"])
     options: dict[str, Any] = {
-        "middleware": {"entrance": Entrance(Path(given["token_file"]), directory, *given["lockout"])}
+        "middleware": {NAME: Entrance(Path(given["token_file"]), directory, *given["lockout"])}
     }
     scheme = "grpc+tcp"
     if settings.certificate:

@@ -1,4 +1,4 @@
-"""POSTs to other queue managers: one connection for each outgoing queue, nothing followed, nothing tried again here."""
+"""Connections to other queue managers: one for each outgoing queue, nothing followed, nothing tried again here."""
 
 from __future__ import annotations
 
@@ -7,25 +7,37 @@ import ssl
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
-
-import aiohttp
-from yarl import URL
 
 from lior.errors import BadConfiguration
+from lior.server.srmp.link import Link, LinkOwner
 from lior.server.srmp.settings import SrmpSettings
 
-HEADERS: Final = {"SOAPAction": '"MSMQMessage"', "Proxy-Accept": "NonInteractiveClient"}  # 1.3.12
-SLOWEST: Final = 8192  # octets a second that a receiver takes at the least
-LONGEST_ANSWER: Final = 64 << 10  # octets; SRMP's have none
-SKIPPED: Final = ("Accept", "Accept-Encoding", "User-Agent")
+HEADERS: Final = 'SOAPAction: "MSMQMessage"\r\nProxy-Accept: NonInteractiveClient\r\n\r\n'  # 1.3.12
+
+
+class Origin(NamedTuple):
+    """Where to connect."""
+
+    secure: bool
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.secure else 'http'}://{host}:{self.port}"
 
 
 class Post(NamedTuple):
-    url: str  # where to connect, and the request target
-    host: str  # of the header Host
-    content_type: str
-    body: bytes
+    origin: Origin
+    octets: bytes  # head and entity
+
+
+def format_post(origin: Origin, target: str, host: str, content_type: str, entity: bytes, via: str = "") -> Post:
+    """The texts have no line breaks (see `packing`)."""
+    passed = f"Via: {via}\r\n" if via else ""
+    head = (f"POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {content_type}\r\n"
+            f"Content-Length: {len(entity)}\r\n{passed}{HEADERS}").encode("latin-1")  # fmt: skip
+    return Post(origin, head + entity)
 
 
 class HttpClient:
@@ -53,42 +65,23 @@ class HttpClient:
     async def stop(self) -> None:
         self._context = None
 
-    def session(self, url: str) -> aiohttp.ClientSession:
-        """For one outgoing queue. Closing it closes its connection."""
-        settings = self._settings
-        assert self._context is not None
-        connector = aiohttp.TCPConnector(limit=1, ssl=self._context, keepalive_timeout=settings.session_cleanup,
-                                         local_addr=self._source(url), force_close=False)
-        timeout = aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout, sock_read=settings.send_timeout)
-        return aiohttp.ClientSession(connector=connector, timeout=timeout, skip_auto_headers=SKIPPED,
-                                     cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False)
+    async def connect(self, origin: Origin, owner: LinkOwner) -> Link:
+        """OSError (TimeoutError is one) when it cannot be done; nothing is left open then."""
+        settings, loop = self._settings, asyncio.get_running_loop()
+        async with asyncio.timeout(settings.connect_timeout):
+            _, link = await loop.create_connection(
+                lambda: Link(owner, origin, loop, settings.send_timeout), origin.host, origin.port,
+                ssl=self._context if origin.secure else None, local_addr=self._source(origin.host),
+                server_hostname=origin.host if origin.secure else None)
+        return link
 
-    def _source(self, url: str) -> tuple[str, int] | None:
+    def _source(self, host: str) -> tuple[str, int] | None:
         """From the one address that is ours, so that others see who it is; not where it cannot get to."""
         own = self._settings.addresses
         if len(own) != 1 or own[0] in ("0.0.0.0", "::"):
             return None
         try:
-            other = ip_address(urlsplit(url).hostname or "")
+            other = ip_address(host)
         except ValueError:  # a name, which may have addresses of both kinds
             return (own[0], 0) if ip_address(own[0]).version == 4 else None
         return (own[0], 0) if other.version == ip_address(own[0]).version else None
-
-    def _longest(self, post: Post) -> float:
-        """A peer that reads or answers drop by drop must not hold the queue for ever."""
-        settings = self._settings
-        return settings.connect_timeout + 2 * settings.send_timeout + len(post.body) / SLOWEST
-
-    async def post(self, session: aiohttp.ClientSession, post: Post) -> int:
-        async with asyncio.timeout(self._longest(post)):
-            return await self._post(session, post)
-
-    async def _post(self, session: aiohttp.ClientSession, post: Post) -> int:
-        headers = {"Host": post.host, "Content-Type": post.content_type, **HEADERS}
-        url = URL(post.url, encoded=True)
-        async with session.post(url, data=post.body, headers=headers, allow_redirects=False) as response:
-            if not response.content.at_eof():
-                await response.content.read(LONGEST_ANSWER)
-            if not response.content.at_eof():
-                response.close()  # a chatterer: its connection is of no more use
-            return response.status

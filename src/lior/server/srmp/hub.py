@@ -17,10 +17,11 @@ from lior.queues.events import (
 )
 from lior.queues.outgoing import OutgoingQueue
 from lior.server.engine import Engine
-from lior.server.srmp.client import HttpClient
+from lior.server.srmp.client import HttpClient, Origin
 from lior.server.srmp.forwarding import Forwarding
 from lior.server.srmp.incoming import Incoming
 from lior.server.srmp.listener import Listener
+from lior.server.srmp.packing import MOST_KNOWN, place_of
 from lior.server.srmp.receipts import install
 from lior.server.srmp.sender import Sender
 from lior.server.srmp.settings import SrmpSettings
@@ -29,7 +30,6 @@ from lior.server.srmp.stream_receipts import StreamReceipts
 from lior.server.transfer_security.place import SecurityFiles
 
 log = logging.getLogger("lior.srmp")
-
 
 class Srmp:
     """Everything between the queues and HTTP. Runs on the engine's loop."""
@@ -50,6 +50,8 @@ class Srmp:
         self.senders: dict[int, Sender] = {}  # by queue id
         self.statuses: Counter[int] = Counter()  # of answers
         self._sent: dict[int, int] = {}  # the highest number sent of each stream, in this run
+        self.receipt_urls: dict[str, str] = {}  # that go with URLs
+        self._places: dict[str, tuple[Origin, str, str]] = {}  # of URLs
         self._stopping = False
         self._switching: asyncio.Task[None] | None = None
 
@@ -140,6 +142,15 @@ class Srmp:
         if active:
             for queue in self.manager.dispatchable():
                 self._wake(queue)
+
+    def place(self, to: str) -> tuple[Origin, str, str]:
+        """See `place_of`."""
+        found = self._places.get(to)
+        if found is None:
+            if len(self._places) >= MOST_KNOWN:
+                self._places.clear()
+            found = self._places[to] = place_of(to, self.settings.outbound)
+        return found
 
     def forget(self, sender: Sender) -> None:
         """Its queue is empty and its connection closed; another comes with the next message."""

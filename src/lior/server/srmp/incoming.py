@@ -6,7 +6,6 @@ the request is answered and receipts leave (docs/spec-notes.md, SR-134).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from contextlib import suppress
@@ -16,19 +15,18 @@ from typing import TYPE_CHECKING, Final
 
 from lior.errors import AccessDenied, LiorError, Malformed
 from lior.message import Message, MessageClass
-from lior.names import DirectName, parse_format_name
+from lior.names import DirectName
 from lior.protocols.srmp.kinds import Kind, kind_of
-from lior.queues.change import Change
+from lior.queues.change import Change, Nobody, Reply
 from lior.queues.definition import QueueType
-from lior.queues.message_history import KEY_SIZE
+from lior.queues.message_history import KEY_SIZE, MessageHistory
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
 from lior.queues.sending import EnqueueStatus
 from lior.security import ANONYMOUS_CALLER, QueueAccess
-from lior.server.engine import FutureReply
 from lior.wire.mime import Entity, parse_entity
 from lior.wire.srmp_elements import NO_IDENTIFIER, Envelope
-from lior.wire.srmp_message import format_name_of, to_message
+from lior.wire.srmp_message import parsed_name, to_message
 from lior.wire.srmp_reader import read_envelope
 from lior.wire.srmp_values import identifier
 from lior.wire.strict_xml import Limits
@@ -40,6 +38,7 @@ log = logging.getLogger("lior.srmp")
 
 ACCEPTED: Final = 200
 REFUSED: Final = 400
+LATER: Final = 0
 NO_ROOM: Final = 500  # and whatever else may be over when the sender tries again
 ORDER_QUEUE: Final = "order_queue$"
 NACK: Final = MessageClass
@@ -63,6 +62,26 @@ class Received:
     entity: Entity
     envelope: Envelope
     kind: Kind
+    reply: Reply
+
+
+class _Copy:
+    """The answer to a second copy of a message whose first one was under way to the disk: what became of that."""
+
+    __slots__ = ("_history", "_key", "_now", "_reply")
+
+    def __init__(self, reply: Reply, history: MessageHistory, key: bytes, now: float) -> None:
+        self._reply, self._history, self._key, self._now = reply, history, key, now
+
+    def cancelled(self) -> bool:
+        return self._reply.cancelled()
+
+    def set_result(self, status: int, /) -> None:
+        stored = self._history.seen(self._key, self._now) and self._history.settled(self._key)
+        self._reply.set_result(status if stored else NO_ROOM)
+
+    def set_exception(self, error: LiorError, /) -> None:
+        self._reply.set_exception(error)
 
 
 class Incoming:
@@ -72,8 +91,8 @@ class Incoming:
         self._limits = Limits(octets=hub.settings.max_envelope)
         self.outcomes: Counter[str] = Counter()
 
-    def take(self, request: Request) -> int | asyncio.Future[int]:
-        """The status to answer with, or a future of it when something has to be stored first."""
+    def take(self, request: Request, reply: Reply) -> int:
+        """The status to answer with; or LATER, when something has to be stored first: then `reply` is told."""
         try:
             entity = parse_entity(request.content_type, request.body)
             envelope = read_envelope(entity.envelope, self._limits)
@@ -87,7 +106,7 @@ class Incoming:
         if kind is not Kind.USER and (entity.body is not None or entity.extension is not None):
             return self._refused(request, "a receipt with an attachment")
         try:
-            return self._route(Received(request, entity, envelope, kind))
+            return self._route(Received(request, entity, envelope, kind, reply))
         except LiorError as error:
             self._failed(request, envelope, error)
             return NO_ROOM
@@ -112,7 +131,7 @@ class Incoming:
                 or envelope.to.casefold() != f"msmq:multicast={address}":
             self._dropped("unknown type", request, envelope)
             return
-        received = Received(request, entity, envelope, Kind.USER)
+        received = Received(request, entity, envelope, Kind.USER, Nobody())
         try:
             self._store_copies(received, apdu, [
                 queue for queue in self._manager.core.queues.values()
@@ -136,12 +155,12 @@ class Incoming:
 
     # Where to
 
-    def _route(self, received: Received) -> int | asyncio.Future[int]:
+    def _route(self, received: Received) -> int:
         """3.1.5.1.3"""
         hub, envelope = self._hub, received.envelope
         redirected = hub.settings.inbound.target(envelope.to)
         try:
-            name = parse_format_name(format_name_of(redirected or envelope.to))
+            name = parsed_name(redirected or envelope.to)
         except LiorError as error:
             return self._refused(received.request, f"the destination {envelope.to!r:.200}: {error.what}")
         if not isinstance(name, DirectName):
@@ -156,7 +175,7 @@ class Incoming:
 
     def _to_queue(
         self, received: Received, name: DirectName, redirected: bool = False
-    ) -> int | asyncio.Future[int]:
+    ) -> int:
         queue = self._manager.routing.find(name)
         if queue is None or isinstance(queue, OutgoingQueue) or queue.is_system or queue.kind is QueueType.SUBQUEUE \
                 or name.suffix:
@@ -175,14 +194,14 @@ class Incoming:
 
     # One change
 
-    def _store(self, received: Received, queue: Queue, message: Message) -> int | asyncio.Future[int]:
+    def _store(self, received: Received, queue: Queue, message: Message) -> int:
         now = self._now
         change = Change()
         key = self._key(message, str(queue.queue_id))
         history = self._manager.message_history
         duplicate = bool(key) and history.seen(key, now)
         if duplicate and not history.settled(key):
-            return NO_ROOM  # the first copy is on its way to the disk: this one cannot be answered for it
+            received.reply = _Copy(received.reply, history, key, now)
         if message.transaction is not None and not self._in_stream(change, received, queue, message):
             return self._answered(change, "duplicate", received)
         if duplicate:
@@ -254,7 +273,7 @@ class Incoming:
 
     # Receipts for streams of ours
 
-    def _stream_receipt(self, received: Received, name: DirectName) -> int | asyncio.Future[int]:
+    def _stream_receipt(self, received: Received, name: DirectName) -> int:
         """3.1.5.1.8, 3.1.5.1.9. To our own order queue it is consumed, to a queue of the application put there."""
         change = Change()
         envelope = received.envelope
@@ -293,21 +312,20 @@ class Incoming:
             self._manager.outgoing_streams.final_acked(
                 change, original.lineage, original.uniquifier, msmq.message_class, number)
 
-    def _to_queue_too(self, change: Change, received: Received, name: DirectName) -> int | asyncio.Future[int]:
+    def _to_queue_too(self, change: Change, received: Received, name: DirectName) -> int:
         if change.operations or change.has_steps:
             self._manager.core.submit(change)
         return self._to_queue(received, name)
 
     # Answers
 
-    def _answered(self, change: Change, outcome: str, received: Received) -> int | asyncio.Future[int]:
+    def _answered(self, change: Change, outcome: str, received: Received) -> int:
         """When the change is on disk, and all that was begun before it."""
         self.outcomes[outcome] += 1
         change.ordered = True
-        future: asyncio.Future[int] = self._hub.engine.future()
-        change.answer(FutureReply(future), ACCEPTED)
+        change.answer(received.reply, ACCEPTED)
         self._manager.core.submit(change)
-        return future
+        return LATER
 
     def _failed(self, request: Request, envelope: Envelope, error: LiorError) -> None:
         self.outcomes["failed"] += 1

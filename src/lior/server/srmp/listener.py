@@ -5,120 +5,91 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from aiohttp import web
-from aiohttp.web_exceptions import HTTPRequestEntityTooLarge
-from aiohttp.web_protocol import RequestHandler
-
-from lior.errors import BadConfiguration, LiorError
+from lior.errors import BadConfiguration
 from lior.server.listening import tcp_socket, url_host
-from lior.server.srmp.incoming import NO_ROOM, REFUSED, Request
+from lior.server.srmp.connection import Connection, format_answer
 
 if TYPE_CHECKING:
     from lior.server.srmp.hub import Srmp
 
 log = logging.getLogger("lior.srmp")
 
-DIRECTORY: Final = "/msmq/"
 MULTIPART_ROOM: Final = 64 << 10  # around the parts
-NOTHING: Final = b""
-CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-LINGERING: Final = 2.0  # seconds for what still comes behind a request that was refused
-
-
-class _Connection(RequestHandler):
-    """With what aiohttp lacks: a limit to connections, and a limit to the time that a request's header takes."""
-
-    def __init__(self, server: _Server, listener: Listener) -> None:
-        settings = listener.settings
-        super().__init__(server, loop=listener.loop, keepalive_timeout=settings.session_cleanup,
-                         access_log=None,  # type: ignore[arg-type]  # what it means by "none"
-                         auto_decompress=False, lingering_time=LINGERING)  # fmt: skip
-        self._listener = listener
-        self._waiting: asyncio.TimerHandle | None = None  # for the end of a header
-        self._served = False  # a request is with its handler
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        if not self._listener.admit(self):
-            self.force_close()
-            return
-        self._await_header()
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._stop_waiting()
-        self._listener.open.discard(self)
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._waiting is None and not self._served:
-            self._await_header()
-        super().data_received(data)
-
-    def log_exception(self, *args: Any, **kwargs: Any) -> None:
-        """What is no HTTP: strangers must not fill the log with tracebacks. Our own faults are caught by `handle`."""
-        peer = (self.transport.get_extra_info("peername") or ("",))[0] if self.transport is not None else ""
-        log.info("request refused", extra={"fields": {"peer": peer, "why": "it is no HTTP request"}})
-
-    def begin(self) -> None:
-        self._served = True
-        self._stop_waiting()
-
-    def end(self) -> None:
-        self._served = False
-
-    def _await_header(self) -> None:
-        self._waiting = self._listener.loop.call_later(self._listener.settings.header_timeout, self._too_slow)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-
-    def _too_slow(self) -> None:
-        self._waiting = None
-        self._listener.slow += 1
-        self.force_close()
-
-
-class _Server(web.Server):
-    def __init__(self, listener: Listener) -> None:
-        super().__init__(listener.handle, request_factory=self._request)
-        self._listener = listener
-        settings = listener.settings
-        self._limit = settings.max_body + settings.max_envelope + MULTIPART_ROOM
-
-    def __call__(self) -> RequestHandler:
-        return _Connection(self, self._listener)
-
-    def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-        return web.BaseRequest(message, payload, protocol, writer, task, self._listener.loop,
-                               client_max_size=self._limit)
+MOST_BUFFERED: Final = 256 << 20  # octets of requests that are not complete, of all connections
+SHUTDOWN: Final = 2.0  # seconds for what waits for its answer
+LOOKS: Final = 1.0  # seconds between looks at the deadlines, at the most
 
 
 class Listener:
+    multipart_room = MULTIPART_ROOM
+
     def __init__(self, hub: Srmp) -> None:
-        self._hub = hub
         self.settings = hub.settings
         self.loop = hub.loop
-        self._runner: web.ServerRunner | None = None
+        self._hub = hub
+        self._servers: list[asyncio.Server] = []
+        self._stopping = False
         self.addresses: list[str] = []
-        self.open: set[_Connection] = set()
+        self.open: set[Connection] = set()
+        self.buffered = 0  # octets of requests that are not complete
         self.refused = 0  # connections beyond the limit
-        self.slow = 0  # connections whose header took too long
+        self.slow = 0  # connections whose peer took too long
+        self._looking: asyncio.TimerHandle | None = None
+        self._every = min(LOOKS, self.settings.header_timeout / 4, self.settings.body_timeout / 4)
+        self._empty: asyncio.Future[None] | None = None
+        self._answers: dict[tuple[int, bool], bytes] = {}
+        self._answers_of = 0  # the second that they tell
+        self.incoming = hub.incoming
 
-    def admit(self, connection: _Connection) -> bool:
-        if len(self.open) >= self.settings.max_connections:
+    # Connections
+
+    @property
+    def is_crowded(self) -> bool:
+        return self.buffered > MOST_BUFFERED
+
+    def admit(self, connection: Connection) -> bool:
+        if len(self.open) >= self.settings.max_connections or self._stopping:
             self.refused += 1
             return False
         self.open.add(connection)
+        if self._looking is None:
+            self._looking = self.loop.call_later(self._every, self._look)
         return True
+
+    def leave(self, connection: Connection) -> None:
+        self.open.discard(connection)
+        if not self.open and self._empty is not None:
+            self._empty.set_result(None)
+            self._empty = None
+
+    def _look(self) -> None:
+        """End the connections whose time is over."""
+        self._looking = None
+        now = self.loop.time()
+        for connection in [each for each in self.open if each.deadline <= now]:
+            self.slow += connection.is_slow
+            connection.cut()
+        if self.open:
+            self._looking = self.loop.call_later(self._every, self._look)
+
+    def answer(self, status: int, *, close: bool) -> bytes:
+        """Written once a second."""
+        wall = self._hub.clock.wall()
+        if int(wall) != self._answers_of:
+            self._answers_of = int(wall)
+            self._answers.clear()
+        found = self._answers.get((status, close))
+        if found is None:
+            found = self._answers[status, close] = format_answer(status, wall, close=close)
+        return found
+
+    # Life
 
     async def start(self) -> None:
         settings = self.settings
-        self._runner = web.ServerRunner(_Server(self), handle_signals=False, shutdown_timeout=2.0)
-        await self._runner.setup()
+        self._stopping = False
         context = None
         if settings.certificate:
             context = _server_context(settings.certificate, settings.key, settings.client_ca_file)
@@ -128,88 +99,35 @@ class Listener:
                 await self._listen(address, settings.https_port, "srmp.https_port", context)
 
     async def _listen(self, address: str, port: int, setting: str, context: ssl.SSLContext | None) -> None:
-        assert self._runner is not None
         sock = tcp_socket(address, port, setting) if port else None
         if sock is None:
             return
-        await web.SockSite(self._runner, sock, ssl_context=context).start()
+        # One that is in the handshake of TLS does not count yet, so it has little time.
+        timeout = None if context is None else self.settings.header_timeout
+        self._servers.append(await self.loop.create_server(
+            self._connection, sock=sock, ssl=context, ssl_handshake_timeout=timeout))
         self.addresses.append(f"{'https' if context else 'http'}://{url_host(address)}:{port}")
 
+    def _connection(self) -> Connection:
+        return Connection(self)
+
     async def stop(self) -> None:
-        if self._runner is not None:
-            for site in list(self._runner.sites):
-                await site.stop()
-            await self._runner.cleanup()
-            self._runner = None
+        self._stopping = True
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
         self.addresses.clear()
-
-    # Requests
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        connection = request.protocol
-        assert isinstance(connection, _Connection)
-        connection.begin()
-        try:
-            return await self._answered(request)
-        finally:
-            connection.end()
-
-    async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
-        try:
-            return _answer(await self._status(request))
-        except HTTPRequestEntityTooLarge:
-            return _answer(REFUSED, close=True)  # a status that senders know (SR-003)
-        except TimeoutError:
-            return _answer(REFUSED, close=True)
-        except LiorError:
-            return _answer(NO_ROOM)
-        except ConnectionError:
-            raise
-        except Exception:
-            log.exception("a request failed")
-            return _answer(NO_ROOM, close=True)
-
-    async def _status(self, request: web.BaseRequest) -> int:
-        path = request.raw_path.partition("?")[0]
-        if not path.casefold().startswith(DIRECTORY):
-            return 404
-        if request.method != "POST":
-            return 405
-        if request.headers.getall("Content-Type", [])[1:] or request.content_length is None:
-            return REFUSED
-        if request.headers.get("Expect", "").casefold() == "100-continue":  # curl asks before a long body
-            await request.writer.write(CONTINUE)
-        async with asyncio.timeout(self.settings.body_timeout):
-            body = await request.read()
-        taken = self._hub.incoming.take(
-            Request(_head(request), request.headers.get("Content-Type", ""), body, request.remote or ""))
-        if isinstance(taken, int):
-            return taken
-        try:
-            return await taken
-        except LiorError as error:  # the commit failed
-            log.warning("a message could not be stored", extra={"fields": {"why": str(error)}})
-            return NO_ROOM
-
-
-def _head(request: web.BaseRequest) -> bytes:
-    """The request line and the header as they came."""
-    version = f"HTTP/{request.version.major}.{request.version.minor}"
-    lines = [f"{request.method} {request.raw_path} {version}".encode("latin-1")]
-    lines += [name + b": " + value for name, value in request.raw_headers]
-    return b"\r\n".join(lines) + b"\r\n\r\n"
-
-
-def _answer(status: int, *, close: bool = False) -> web.Response:
-    """No body: the examples have none, and a receiver tells strangers no more than the status (SR-009)."""
-    response = web.Response(status=status, body=NOTHING)
-    if status == 405:
-        response.headers["Allow"] = "POST"
-    if "Content-Type" in response.headers:
-        del response.headers["Content-Type"]
-    if close:
-        response.force_close()
-    return response
+        for connection in list(self.open):
+            connection.close()
+        if any(connection.is_busy for connection in self.open):
+            self._empty = self.loop.create_future()
+            await asyncio.wait([self._empty], timeout=SHUTDOWN)
+            self._empty = None
+        for connection in list(self.open):
+            connection.cut()
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
 
 
 def _server_context(certificate: str, key: str, client_ca_file: str) -> ssl.SSLContext:

@@ -21,6 +21,7 @@ class SrmpSettings:
     body_timeout: float = 60.0
     send_timeout: float = 20.0
     connect_timeout: float = 20.0
+    pipeline: int = 64  # requests without an answer on one connection, to a server that says it takes them
     retransmission_timeout: float = 20.0  # [MC-MQSRM] 3.1.2.1
     session_cleanup: float = 300.0  # 3.1.2.4
     receipt_delay: float = 0.5  # 3.1.2.3
