@@ -12,7 +12,16 @@ from lxml import etree
 
 from lior.message import INFINITE, Message, MessageSoap, ObjectId
 from lior.names import parse_format_name
-from lior.wire.srmp_elements import Msmq
+from lior.wire.srmp_elements import (
+    CommitmentReceipt,
+    DeliveryReceipt,
+    Envelope,
+    Msmq,
+    Services,
+    Stream,
+    StreamId,
+    StreamReceipt,
+)
 from lior.wire.srmp_message import Receipts, to_envelope
 from lior.wire.srmp_reader import read_envelope
 from lior.wire.srmp_values import format_date
@@ -68,6 +77,22 @@ def test_another_parser_finds_the_same(
     again = read_envelope(octets)
     assert again.label == speakable(label)
     assert isinstance(again.msmq, Msmq) and again.msmq.app == app
+
+
+@pytest.mark.spec("SR-189")
+def test_every_entry_of_the_header_has_its_place() -> None:
+    envelope = Envelope(
+        TO, "label", services=Services(durable=True), stream=Stream(StreamId(GUID, 7), 2, 1, "http://me/r"),
+        delivery_receipt=DeliveryReceipt(1, f"uuid:1@{GUID}"),
+        commitment_receipt=CommitmentReceipt(1, True, f"uuid:2@{GUID}"), stream_receipt=StreamReceipt(StreamId(GUID, 7), 2),
+        msmq=Msmq(), header_text='<mine xmlns="u"/>',
+    )  # fmt: skip
+    root = etree.fromstring(write_envelope(envelope, EXAMPLES, '<Signature xmlns="d"/>'))
+    header, body = root
+    assert [etree.QName(entry).localname for entry in header] == [
+        "path", "properties", "services", "Stream", "streamReceipt", "deliveryReceipt", "commitmentReceipt", "Msmq",
+        "Signature", "mine"]  # fmt: skip
+    assert etree.QName(body).localname == "Body" and len(body) == 0
 
 
 @pytest.mark.spec("SR-031")
