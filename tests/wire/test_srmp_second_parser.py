@@ -84,7 +84,8 @@ def test_every_entry_of_the_header_has_its_place() -> None:
     envelope = Envelope(
         TO, "label", services=Services(durable=True), stream=Stream(StreamId(GUID, 7), 2, 1, "http://me/r"),
         delivery_receipt=DeliveryReceipt(1, f"uuid:1@{GUID}"),
-        commitment_receipt=CommitmentReceipt(1, True, f"uuid:2@{GUID}"), stream_receipt=StreamReceipt(StreamId(GUID, 7), 2),
+        commitment_receipt=CommitmentReceipt(1, True, f"uuid:2@{GUID}"),
+        stream_receipt=StreamReceipt(StreamId(GUID, 7), 2),
         msmq=Msmq(), header_text='<mine xmlns="u"/>',
     )  # fmt: skip
     root = etree.fromstring(write_envelope(envelope, EXAMPLES, '<Signature xmlns="d"/>'))
