@@ -47,7 +47,7 @@ def with_server(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Queue to read; again for more.")
 @click.option("--lake", metavar="PATH", help="Where messages/, quarantine/ and runs/ are written.")
 @click.option("--subscription", metavar="NAME", help="What the queue manager knows this reader by; default lake.")
-@click.option("--format", metavar="FORMAT", help="parquet, delta or iceberg.")
+@click.option("--format", metavar="FORMAT", help="parquet, archive, delta or iceberg.")
 @click.option("--checkpoint", metavar="PATH", help="Spark's checkpoint; default inside the lake.")
 @click.option("--once", is_flag=True, default=None, help="End with what was there at the beginning.")
 @click.option("--seconds", type=float, help="End after so long.")
@@ -151,6 +151,19 @@ def migrate(**options: Any) -> None:
 def report(**options: Any) -> None:
     """Write one HTML page about the traffic of a lake: volume, sizes, latencies, and what stands out."""
     run_job("report", options)
+
+
+@pipeline.command(short_help="Make few large files of many small ones.")
+@click.option("--lake", metavar="PATH", help="What ingest wrote.")
+@click.option("--format", metavar="FORMAT", help="parquet, delta or iceberg.")
+@click.option("--target-mb", type=int, help="Size of a file in MiB, about; default 128.")
+@common
+def compact(**options: Any) -> None:
+    """Make few large files of the many small ones that a continuous ingest leaves; it may go on meanwhile.
+
+    Readers of a directory of Parquet may see rows twice while it works; those of Delta and Iceberg do not.
+    """
+    run_job("compact", options)
 
 
 @pipeline.command(short_help="Send synthetic traffic.")

@@ -2,7 +2,7 @@
 
 import heapq
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import ceil, floor
 from typing import NamedTuple
 
@@ -27,14 +27,15 @@ class ExpiryQueue:
         self._ids: dict[int, array[int]] = {}
         self._count = 0
         self._many = _MANY
-        self.is_there: Callable[[int, int], bool] | None = None  # set when everything is loaded
+        # Of these lookup ids those that are in the queue; set when everything is loaded
+        self.still_there: Callable[[int, Iterable[int]], Iterable[int]] | None = None
 
     def _sweep(self) -> None:
         """Drop the entries of messages that are gone, before they outnumber the others: where messages live for
         days and are read at once, they would fill the memory."""
-        if self.is_there is not None:
+        if self.still_there is not None:
             for key, ids in list(self._ids.items()):
-                left = array("Q", [i for i in ids if self.is_there(key & _QUEUE_MASK, i)])
+                left = array("Q", self.still_there(key & _QUEUE_MASK, ids))
                 self._count -= len(ids) - len(left)
                 if left:
                     self._ids[key] = left

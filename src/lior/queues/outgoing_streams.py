@@ -20,7 +20,7 @@ from lior.queues.change import Change
 from lior.queues.core import Core
 from lior.queues.events import MessageAwaitsTransfer, MessageDeleted, StorageFailed
 from lior.queues.final_acknowledgements import FinalAcknowledgements, Place
-from lior.queues.outgoing import OutgoingQueue, SequenceInfo
+from lior.queues.outgoing import OutgoingQueue, OutgoingTransferInfo, SequenceInfo
 from lior.queues.ports import DeleteMessages, LoadedState, PutState
 from lior.queues.position import Position, State
 from lior.queues.removal import HELD, Removal
@@ -347,7 +347,6 @@ class OutgoingStreams:
             self._core.traffic.left(MessageClass.ACK_REACH_QUEUE)
             if self._core.message_listeners:
                 self._core.emit_message(MessageDeleted(stream.queue, position.message, MessageClass.ACK_REACH_QUEUE))
-        self.refresh(stream.queue)
 
     def _not_acked(
         self, stream: OutgoingStream, sequence_id: int, gone: list[Position], waiting: list[Position], row: int
@@ -383,11 +382,11 @@ class OutgoingStreams:
         """Messages of the queue that were delivered and wait for their final acknowledgement."""
         return self._awaiting.count(queue)
 
-    def refresh(self, queue: OutgoingQueue) -> None:
-        """What management shows of the stream (QB-149, QB-176)."""
+    def transfer_info(self, queue: OutgoingQueue) -> OutgoingTransferInfo:
+        """What management shows of the stream, as it is now (QB-149, QB-176)."""
         stream, info = queue.stream, queue.transfer_info
         if stream is None:
-            return
+            return info
         info.eod_no_ack_count = stream.unacked
         info.eod_no_read_count = self._awaiting.count(queue)
         first = stream.entries.first() if stream.unacked else None
@@ -397,6 +396,7 @@ class OutgoingStreams:
         info.eod_next_seq = SequenceInfo(stream.sequence_id, stream.last_number + 1, stream.last_number)
         if stream.is_finished:
             info.eod_next_seq = SequenceInfo(self._time_stamp << 32 | self._ordinal + 1, 1, 0)
+        return info
 
     def _place(self, queue: OutgoingQueue, lookup_id: int | None) -> SequenceInfo:
         position = None if lookup_id is None else self._at(queue, lookup_id)

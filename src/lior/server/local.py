@@ -301,7 +301,7 @@ class LocalBackend(Generic[Info]):
     # Claims
 
     async def subscriptions(self) -> list[dict[str, Any]]:
-        return [self.manager.subscriptions.figures(log) for log in self.manager.subscriptions]
+        return [figures.subscription_figures(self.manager, log) for log in self.manager.subscriptions]
 
     def abandon_subscription(self, name: str) -> Awaitable[None]:
         self._check_subscription(name)

@@ -219,7 +219,12 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         broker = broker_for(options)
         try:
             batches = broker.fetch(self._name, partition.epoch, partition.low, partition.high, options.column_names)
-            yield from filtered(batches, options)
+            rows = filtered(batches, options)
+            if options.files_to:
+                from lior.spark.files import written
+
+                rows = written(rows, options.files_to, self._name, partition.low, partition.high)
+            yield from rows
         except MessageNotFound:
             if options.fail_on_data_loss:
                 raise

@@ -61,6 +61,11 @@ _USER_AT: Final = 16
 _COUNT: Final = Struct("<H")
 _TRANSACTION: Final = Struct("<IQII")
 _PROPERTIES: Final = Struct("<BBH20sIIIIIIII")
+_ADDRESSES_AT: Final = 16
+_FLAGS_AT: Final = 60  # of UserHeader
+_FLAGS: Final = Struct("<I")
+_TH_AT, _TH_BIT = _FLAGS_AT + 2, TH >> 16  # in one byte of it
+_PRIVACY, _DIGEST, _CIPHER = map(int, PLAIN_ALGORITHMS)
 _MODE: Final = 3 << DM_SHIFT
 _DQ: Final = 7 << DQ_SHIFT
 # Everything else in UserHeader.Flags makes a message unusual: whoever reads it looks closer.
@@ -70,10 +75,17 @@ _MOST_WAYS: Final = 1024  # remembered
 _object_id: Final[Callable[[tuple[UUID, int]], ObjectId]] = partial(tuple.__new__, ObjectId)
 
 
+def fixed_part(name: bytes, *, transaction: bool = False) -> Struct:
+    """BaseHeader, UserHeader with a destination of this size, TransactionHeader, MessagePropertiesHeader."""
+    return Struct(f"{_HEAD.format}{len(name)}s{_TRANSACTION.format[1:] if transaction else ''}{_PROPERTIES.format[1:]}")
+
+
 class Way:
     """What many packets have in common: where they come from and where they go."""
 
-    __slots__ = ("address", "addresses", "name", "name_bytes", "queue_type", "source", "template")
+    __slots__ = (
+        "address", "addresses", "in_stream", "name", "name_bytes", "outside", "queue_type", "source", "template",
+    )  # fmt: skip
 
     def __init__(self, addresses: bytes, queue_type: int, name: PacketName, name_bytes: bytes, own: bytes) -> None:
         self.addresses = addresses  # of UserHeader: SourceQueueManager and QueueManagerAddress
@@ -87,6 +99,7 @@ class Way:
             name, Hosts(self.source, host, None))
         guid = guid_of(self.source)
         self.template = Message(destination_queue=destination, source_queue_manager=guid)
+        self.outside, self.in_stream = fixed_part(name_bytes), fixed_part(name_bytes, transaction=True)
 
 
 class PlainMessage(NamedTuple):
@@ -120,52 +133,64 @@ class PlainDecoder:
         end = len(packet)
         if end < _NAME_AT + 2:
             return None
-        _, _, base_flags, _, size, to_reach, addresses, to_be_received, sent, number, flags = _HEAD.unpack_from(packet)
-        if base_flags & ~PRIORITY_MASK or flags & _UNUSUAL or not flags & MP or size != end:
-            return None
+        in_stream = packet[_TH_AT] & _TH_BIT
         way = self._last
-        if addresses != way.addresses or flags & _DQ != way.queue_type or not packet.startswith(
-                way.name_bytes, _NAME_AT):
-            found = self._way(packet, addresses, flags & _DQ)
+        fixed = way.in_stream if in_stream else way.outside
+        if not packet.startswith(way.name_bytes, _NAME_AT) or not packet.startswith(way.addresses, _ADDRESSES_AT) \
+                or end < fixed.size:
+            found = self._other_way(packet)
             if found is None:
                 return None
             way = self._last = found
-        at = _NAME_AT + len(way.name_bytes)
-        message = way.template.copy()
-        if flags & TH:
-            message.priority = 0
-            message.transaction = _transaction_at(packet, at) if flags & _MODE else None
-            if message.transaction is None:
+            fixed = way.in_stream if in_stream else way.outside
+            if end < fixed.size:
                 return None
-            at += _TRANSACTION.size
+        message = way.template.copy()
+        if in_stream:
+            (_, _, base_flags, _, size, message.time_to_reach_queue, _, message.time_to_be_received, sent, number,
+             flags, _, tx_flags, sequence_id, tx_number, previous, acknowledgements, label_units, message.message_class,
+             correlation_id, message.body_type, message.application_tag, body_size, allocated, privacy, digest, cipher,
+             extension_size) = fixed.unpack_from(packet)
+            if tx_flags & CG or previous >= tx_number or not flags & _MODE:
+                return None
+            message.transaction = MessageTransaction(
+                NULL_GUID, sequence_id, tx_number, previous, tx_flags >> TX_ID_SHIFT & TX_ID_MASK, tx_flags & FM != 0,
+                tx_flags & LM != 0, tx_flags & FA != 0)
+            message.priority = 0
         else:
+            (_, _, base_flags, _, size, message.time_to_reach_queue, _, message.time_to_be_received, sent, number,
+             flags, _, acknowledgements, label_units, message.message_class, correlation_id, message.body_type,
+             message.application_tag, body_size, allocated, privacy, digest, cipher, extension_size
+             ) = fixed.unpack_from(packet)
             message.priority = base_flags
-        if end - at < _PROPERTIES.size:
+        if base_flags & ~PRIORITY_MASK or flags & _UNUSUAL or not flags & MP or size != end \
+                or flags & _DQ != way.queue_type:
             return None
-        (acknowledgements, label_units, message.message_class, correlation_id, message.body_type,
-         message.application_tag, body_size, allocated, privacy, digest, cipher, extension_size
-         ) = _PROPERTIES.unpack_from(packet, at)
-        at += _PROPERTIES.size
-        label_at = at
-        at += 2 * label_units + extension_size
+        texts_at = fixed.size
+        at = texts_at + 2 * label_units + extension_size
         body_end = at + allocated
-        if body_end + (-body_end & 3) != end or body_size > allocated or (privacy, digest, cipher) != PLAIN_ALGORITHMS:
+        if body_end + (-body_end & 3) != end or body_size > allocated or digest != _DIGEST or cipher != _CIPHER \
+                or privacy != _PRIVACY:
             return None
-        if (label_units or extension_size) and not _set_texts(message, packet, label_at, label_units, at):
+        if (label_units or extension_size) and not _set_texts(message, packet, texts_at, label_units, at):
             return None
         message.body = packet[at : at + body_size]
         if acknowledgements:
             message.acknowledgements_requested = acknowledgements & ACK_MASK
-        if correlation_id != message.correlation_id:
+        if correlation_id != NULL_CORRELATION_ID:
             message.correlation_id = correlation_id
         message.delivery_guarantee = 1 if flags & _MODE else 0
         message.negative_journaling_requested = flags & JN != 0
-        message.time_to_reach_queue = to_reach
-        message.time_to_be_received = to_be_received
         message.identifier = _object_id((message.source_queue_manager, number))
         message.sent_time = float(sent)
         message.hop_count = flags & HOPS_MASK
         return _plain_message((way, message, packet))
+
+    def _other_way(self, packet: bytes) -> Way | None:
+        """Of a packet that did not come on the last one."""
+        addresses = packet[_ADDRESSES_AT : _ADDRESSES_AT + 32]
+        (flags,) = _FLAGS.unpack_from(packet, _FLAGS_AT)
+        return self._way(packet, addresses, flags & _DQ)
 
     def _way(self, packet: bytes, addresses: bytes, queue_type: int) -> Way | None:
         """The way of a packet, known or new; None if its name is no plain one. Acknowledgements of streams are not
@@ -185,17 +210,6 @@ class PlainDecoder:
         except LiorError:
             return None
         return way
-
-
-def _transaction_at(packet: bytes, at: int) -> MessageTransaction | None:
-    if len(packet) - at < _TRANSACTION.size:
-        return None
-    flags, sequence_id, number, previous = _TRANSACTION.unpack_from(packet, at)
-    if flags & CG or previous >= number:
-        return None
-    return MessageTransaction(
-        NULL_GUID, sequence_id, number, previous, flags >> TX_ID_SHIFT & TX_ID_MASK, flags & FM != 0, flags & LM != 0,
-        flags & FA != 0)
 
 
 def _set_texts(message: Message, packet: bytes, at: int, units: int, end: int) -> bool:
@@ -219,8 +233,8 @@ class PlainEncoder:
         self._addresses = b""
         self._name = b""
         self._type_bits = 0
-        self._outside = _fixed_part(b"")  # everything before label, extension and body in one step
-        self._in_stream = _fixed_part(b"", transaction=True)
+        self._outside = fixed_part(b"")  # everything before label, extension and body in one step
+        self._in_stream = fixed_part(b"", transaction=True)
 
     def encode(self, message: Message, previous: int) -> bytes | None:
         """The packet; `previous` is PreviousTxSequenceNumber. None for a message that is not plain, or that has
@@ -307,9 +321,4 @@ class PlainEncoder:
             self._type_bits = MP | name.type << DQ_SHIFT
         except LiorError:
             return
-        self._outside, self._in_stream = _fixed_part(self._name), _fixed_part(self._name, transaction=True)
-
-
-def _fixed_part(name: bytes, *, transaction: bool = False) -> Struct:
-    """BaseHeader, UserHeader with a destination of this size, TransactionHeader, MessagePropertiesHeader."""
-    return Struct(f"{_HEAD.format}{len(name)}s{_TRANSACTION.format[1:] if transaction else ''}{_PROPERTIES.format[1:]}")
+        self._outside, self._in_stream = fixed_part(self._name), fixed_part(self._name, transaction=True)
