@@ -206,6 +206,8 @@ class LiorError(Exception):
         self.what = what
         self.where = where
         self.remedy = remedy
+        if remedy:
+            self.add_note(f"do: {remedy}")  # the last line of a traceback says it, too
 
     @property
     def symbol(self) -> str:

@@ -13,6 +13,7 @@ import lior
 from lior.client import aio, sync
 from lior.errors import (
     AccessDenied,
+    IllegalPropertyValue,
     InvalidHandle,
     LiorError,
     MessageAlreadyReceived,
@@ -21,6 +22,7 @@ from lior.errors import (
     SharingViolation,
     Timeout,
     TransactionSequence,
+    UnsupportedFormatNameOperation,
 )
 from lior.message import Acknowledgements, Message, MessageClass, ObjectId
 from tests.client.library_scenario import AUDIT, DEAD_TRANSACTIONAL, LEDGER, ORDERS, bodies
@@ -32,7 +34,7 @@ def test_the_example_of_the_readme_works(data: Path) -> None:
         with qm.transaction() as tx:
             tx.send(r".\private$\orders", b"...", label="order 1001")
         with qm.open_queue(r".\private$\orders") as q:
-            message = q.receive(timeout=5)
+            message = q.receive(timeout=60)
         assert (message.body, message.label) == (b"...", "order 1001")
         assert bodies(qm, r".\private$\orders;JOURNAL") == [b"..."]
 
@@ -144,12 +146,40 @@ def test_an_open_queue_sends_peeks_purges_and_describes_itself(qm: lior.QueueMan
         assert q.info().messages == 0
 
 
+@pytest.mark.spec("DM-091", "SR-220")
+@pytest.mark.parametrize(("name", "access"), [
+    ("MULTICAST=234.1.1.1:8001", "receive"), ("MULTICAST=234.1.1.1:8001", "peek"),
+    ("DIRECT=HTTP://elsewhere/msmq/private$/q", "receive"), ("DIRECT=HTTPS://elsewhere/msmq/private$/q", "peek"),
+    (ORDERS + ";sub", "send"),
+])  # fmt: skip
+def test_a_kind_of_name_that_does_not_open_so_has_the_same_code_everywhere(
+    qm: lior.QueueManager, name: str, access: str
+) -> None:
+    with pytest.raises(UnsupportedFormatNameOperation) as refused:
+        qm.open_queue(name, access)
+    assert refused.value.code == 0xC00E0020
+
+
 def test_exclusive_opening_keeps_other_readers_out(qm: lior.QueueManager) -> None:
     with qm.open_queue(ORDERS, exclusive=True):
         with pytest.raises(SharingViolation):
             qm.open_queue(ORDERS)
         qm.send(ORDERS, b"x")
     assert qm.receive(ORDERS, 0).body == b"x"
+
+
+@pytest.mark.spec("SR-043")
+def test_text_for_the_soap_header_is_kept_with_the_message_and_well_formed(qm: lior.QueueManager) -> None:
+    qm.send(ORDERS, b"x", soap_header='<mine xmlns="urn:m">ü</mine>')
+    qm.send(ORDERS, b"y", soap_header="")
+    received = [qm.receive(ORDERS, 30) for _ in range(2)]
+    assert [message.soap_header for message in received] == ['<mine xmlns="urn:m">ü</mine>', ""]
+    envelope_own = '<path xmlns="http://schemas.xmlsoap.org/rp/"/>'
+    for wrong in ("a<b", "<a>", "</se:Header>", "<a:b/>", envelope_own, "<properties/>", "<!DOCTYPE a>", "\0", 7,
+                  "<a>" + "b" * 33000 + "</a>", "</se:Header><se:Header>", "<?x y?>", "\ud800"):  # fmt: skip
+        with pytest.raises(IllegalPropertyValue):
+            qm.send(ORDERS, b"x", soap_header=wrong)
+    assert bodies(qm, ORDERS) == []
 
 
 # Cursors, lookups, correlation

@@ -437,6 +437,48 @@ def test_a_search_holds_up_nobody(data: Path) -> None:
         assert qm.queue(ORDERS).messages == 2
 
 
+def test_what_comes_while_the_queues_are_searched_is_told_with_where_it_is(data: Path) -> None:
+    """The record is read after the search: it must not speak of arrivals that nothing is said to have become of."""
+    with lior.open(data) as qm:
+        qm.create_queue(ORDERS)
+        qm.send(ORDERS, b"before", label="a")
+        backend = local(qm)
+        searched, go_on = threading.Event(), threading.Event()
+        search = backend._store.search
+
+        def ends_late(wanted: Any) -> Iterator[Any]:
+            yield from search(wanted)
+            searched.set()
+            assert go_on.wait(30)
+
+        backend._store.search = ends_late  # type: ignore[method-assign]
+
+        async def meanwhile() -> list[TraceEntry]:
+            tracing = asyncio.ensure_future(qm.aio.trace(label="a"))
+            assert await asyncio.to_thread(searched.wait, 30)
+            await qm.aio.send(ORDERS, b"there", label="a")
+            await qm.aio.send(ORDERS, b"express", label="a", express=True)
+            await qm.aio.send(ORDERS, b"moved", label="a")
+            async with await qm.aio.open_queue(ORDERS, "peek") as queue:
+                moved = [message async for message in queue][-1]
+            async with await qm.aio.open_queue(ORDERS, "move") as queue:
+                await queue.move(moved, "later")
+            await qm.aio.send(ORDERS, b"about something else", label="b")
+            first = await qm.aio.receive(ORDERS, 60)  # the one that the search found
+            assert first is not None and first.body == b"before"
+            go_on.set()
+            return await tracing
+
+        entries = qm._runner.call(meanwhile)
+        assert told(entries) == [
+            "sent", "received", "sent", "=waiting", "sent", "=waiting", "sent", "moved", "=waiting",
+        ]  # fmt: skip
+        assert [entry.queue for entry in entries if entry.current] == [
+            r"private$\orders", r"private$\orders", r"private$\orders;later",
+        ]  # fmt: skip
+        assert len({entry.lookup_id for entry in entries if entry.current}) == 3
+
+
 def test_every_entry_has_words_for_people(qm: lior.QueueManager) -> None:
     for current, table in ((True, trace._PLACES), (False, trace._EVENTS)):
         for what in table:

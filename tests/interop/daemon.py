@@ -17,6 +17,7 @@ from lior.testing.serving import Serving, loopback_address
 
 # Timers of the protocol that tests do not want to wait for.
 QUICK: Final = {"binary.retry": 0.2, "log.level": "info"}
+PATIENCE: Final = 60.0  # seconds for anything that has to happen
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ def free_address() -> str:
     return loopback_address()
 
 
-def eventually(value: Callable[[], T], *, timeout: float = 20.0, what: str = "") -> T:
+def eventually(value: Callable[[], T], *, timeout: float = PATIENCE, what: str = "") -> T:
     """The first true value; polled, for it is another process's."""
     end = time.monotonic() + timeout
     while True:
@@ -107,6 +108,6 @@ class Daemon(Serving):
         queues = self.qm.queues()
         return sum(info.messages for info in queues if info.kind == "outgoing" and address in info.name)
 
-    def holds(self, queue: str, count: int, timeout: float = 20.0) -> None:
+    def holds(self, queue: str, count: int, timeout: float = PATIENCE) -> None:
         eventually(lambda: self.count(queue) >= count, timeout=timeout, what=f"{count} messages in {queue}")
         assert self.count(queue) == count

@@ -12,7 +12,9 @@ import pytest
 from tests.interop.conftest import Target, new_queue
 from tests.interop.daemon import Daemon, eventually
 from tests.interop.second_packets import SessionAck, UserMessage
-from tests.interop.second_peer import Identity, Session
+from tests.interop.second_peer import PATIENCE, Identity, Session
+
+LONGEST_TIMEOUT = 120_000  # milliseconds, of both acknowledgement timers
 
 
 @pytest.mark.spec("QB-173")
@@ -20,11 +22,11 @@ from tests.interop.second_peer import Identity, Session
 def test_half_a_window_is_acknowledged_at_once(
     server: Daemon, me: Identity, queue: Target, window: int, count: int
 ) -> None:
-    """By the timer alone it would take ten seconds, and the sender would stand still."""
-    with me.open(server.address, window=window) as session:
+    """By the timer alone it would take a minute, and the sender would stand still."""
+    with me.open(server.address, window=window, ack_timeout=LONGEST_TIMEOUT) as session:
         for _ in range(count):
             session.express(queue.direct, b"x")
-        session.until_acked(timeout=3.0)
+        session.until_acked(timeout=0.9 * LONGEST_TIMEOUT / 2000)
         assert session.headers[-1][1].window == 64
         assert session.headers[-1][1].recoverable_base == 0
 
@@ -39,8 +41,8 @@ def test_more_messages_than_the_counts_can_hold_pass_on_one_connection(
         while session.sent - session.acked < 64 and session.sent < total:
             session.express(queue.direct)
         if session.sent < total:
-            session.next(5.0)
-    session.until_acked(total - 31, timeout=5.0)
+            session.next()
+    session.until_acked(total - 31)
     eventually(lambda: server.count(queue.name) == total, what="all of them in the queue")
     server.qm.purge_queue(queue.path)
 
@@ -50,7 +52,7 @@ def test_one_recoverable_message_is_acknowledged_after_the_recoverable_timeout(s
     start = time.monotonic()
     session.recoverable(queue.direct, b"x")
     session.until_persisted()
-    assert 0.3 < time.monotonic() - start < 1.5
+    assert 0.3 < time.monotonic() - start < 9.0  # the other timer takes ten
     header = session.headers[-1][1]
     assert (header.ack, header.recoverable_base, header.recoverable_flags) == (1, 1, 1)
     session.nothing(0.8)  # and not again
@@ -69,7 +71,7 @@ def test_the_recoverable_timeout_is_the_one_that_the_initiator_asked_for(
         session.express(queue.direct, b"x")
         session.recoverable(queue.direct, b"y")
         session.until_persisted()
-        assert 1.2 < time.monotonic() - start < 2.5
+        assert 1.2 < time.monotonic() - start < 9.0
         assert session.acked == 2
 
 
@@ -91,7 +93,7 @@ def test_mixed_traffic_is_counted_as_the_document_counts_it(
 def test_a_burst_of_recoverable_messages_is_acknowledged_in_order_with_no_gap(session: Session, queue: Target) -> None:
     for number in range(40):
         session.recoverable(queue.direct, b"%d" % number)
-    session.until_persisted(timeout=3.0)
+    session.until_persisted(timeout=9.0)
     expected = 1
     for _, header in session.headers:
         if header.recoverable_flags:
@@ -153,7 +155,7 @@ def test_a_message_that_comes_again_on_another_connection_is_one_message(
             session.recoverable(queue.direct, b"end", message_id=message.message_id + 1_000_000)
             session.until_persisted()
             assert session.acked == 2
-        assert eventually(queue.bodies) == [b"once", b"end"]
+        queue.holds(b"once", b"end")
 
 
 @pytest.mark.spec("QB-153")
@@ -162,7 +164,7 @@ def test_equal_numbers_of_two_senders_are_two_messages(server: Daemon, me: Ident
         with Identity(me.address, guid).open(server.address) as session:
             session.recoverable(queue.direct, guid, message_id=77)
             session.until_persisted()
-    assert len(eventually(queue.bodies)) == 2
+    server.holds(queue.name, 2)
 
 
 @pytest.mark.spec("QB-086", "QB-154")
@@ -224,16 +226,20 @@ def test_a_header_that_rides_on_a_message_counts_that_message(session: Session, 
 
 
 @pytest.mark.spec("QB-187", "QB-186")
-def test_an_ack_that_is_nearly_due_rides_on_a_message(server: Daemon, me: Identity, queue: Target) -> None:
-    """While messages go the other way all the time, none of the acks needs a packet of its own."""
-    with me.listen() as listener:
-        server.qm.send(rf"DIRECT=TCP:{me.address}\private$\inbox", b"the session is the server's own", express=True)
+def test_an_ack_that_is_nearly_due_rides_on_a_message(tmp_path: Path, me: Identity) -> None:
+    """While messages go the other way all the time, none of the acks needs a packet of its own. It may ride in the
+    last quarter of its time: with five seconds it is not missed on a machine that is busy."""
+    settings = {"binary.shortest_recoverable_ack": 5.0}
+    with Daemon(tmp_path / "data", settings=settings).prepare("q") as server, me.listen() as listener:
+        inbox = rf"DIRECT=TCP:{me.address}\private$\inbox"
+        server.qm.send(inbox, b"the session is the server's own", express=True)
         with listener.accept() as session:
+            assert session.parameters.recoverable_ack_timeout == 5000
             session.message()
-            session.recoverable(queue.direct, b"x")
-            end = time.monotonic() + 4.0
+            session.recoverable(Target(server, "q").direct, b"x")
+            end = time.monotonic() + PATIENCE
             while not session.persisted and time.monotonic() < end:
-                server.qm.send(rf"DIRECT=TCP:{me.address}\private$\inbox", b"y", express=True)
+                server.qm.send(inbox, b"y", express=True)
                 if select.select([session.socket], [], [], 0.02)[0]:
                     packet = session.next()
                     assert not isinstance(packet, SessionAck)

@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 
 from tests.interop.conftest import Target
-from tests.interop.daemon import Daemon, eventually
+from tests.interop.daemon import Daemon
 from tests.interop.second_packets import NULL, Establish, Packet, Parameters, UserMessage, decode
 from tests.interop.second_peer import Gone, Identity, Listener, Session, Silence
 from tests.interop.test_second_peer import frame
 
-SETTINGS = {"binary.initialisation": 1.0}
+SETTINGS = {"binary.initialisation": 3.0}
 
 
 def outgoing(server: Daemon, me: Identity) -> str:
@@ -60,12 +60,12 @@ def test_the_message_of_the_document_is_acknowledged_as_the_document_shows(
     with me.open(server.address) as session:
         start = time.monotonic()
         session.send(message)
-        ack = session.read(15)
+        ack = session.read()
         waited = time.monotonic() - start
         expected = frame("frame8_session_ack")
         assert ack[0:1] + ack[4:] == expected[0:1] + expected[4:]
         assert struct.unpack_from("<H", ack, 2)[0] & ~7 == 0x18  # IN, SH
-        assert 9.0 < waited < 12.0
+        assert 9.0 < waited < 18.0
     queue.holds(b"a\0" * 1000)
     with server.qm.open_queue(queue.path) as opened:
         received = opened.receive(0)
@@ -177,13 +177,15 @@ def test_the_time_of_the_round_trip_decides_when_recoverable_messages_are_acknow
     server: Daemon, me: Identity, listener: Listener
 ) -> None:
     """8 * RTT within 500 to 120000 ms; what the answer claims of the time is not believed."""
+    start = time.monotonic()
     server.qm.send(outgoing(server, me), b"x", express=True)
     with listener.connection() as session:
         request = session.take(Establish)
         with pytest.raises(Silence):
             session.read(0.25)
         session.write(replace(request, server=me.guid).encode())
-        assert 2000 <= session.take(Parameters).recoverable_ack_timeout <= 6000
+        found = session.take(Parameters).recoverable_ack_timeout
+        assert 2000 <= found <= 8000 * (time.monotonic() - start)
     for forged in (request.time_stamp + 10_000_000, request.time_stamp - 10_000_000):
         with listener.connection() as session:
             request = session.take(Establish)
@@ -201,18 +203,18 @@ def test_the_time_of_the_round_trip_decides_when_recoverable_messages_are_acknow
 def test_each_silent_connection_is_closed_after_its_own_time(server: Daemon, me: Identity) -> None:
     started = []
     for number in range(5):
+        start = time.monotonic()
         session = me.connect(server.address)
         if number % 2:
             session.write(Establish(me.guid).encode())
             session.take(Establish)
-        started.append((session, time.monotonic()))
+        started.append((session, start))
         with pytest.raises(Silence):
             session.read(0.1)
     for session, start in started:
         assert session.until_closed() == []
-        assert 0.7 < time.monotonic() - start < 3.0
+        assert 2.7 < time.monotonic() - start < 30.0
         session.close()
-    eventually(lambda: True)
 
 
 @pytest.mark.spec("QB-092")

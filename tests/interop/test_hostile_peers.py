@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import select
 import socket
 import struct
-import time
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,7 +19,7 @@ from tests.interop.second_packets import MAXIMUM, Establish, order_queue_of
 from tests.interop.second_peer import Gone, Identity, Listener, Session
 from tests.interop.test_sending_streams import burst, header
 
-SETTINGS = {"binary.initialisation": 1.0, "binary.max_sessions": 20000}
+SETTINGS = {"binary.initialisation": 3.0, "binary.max_sessions": 20000}
 MEGABYTE = 1 << 20
 
 # What is no packet at all
@@ -58,7 +59,8 @@ def test_random_bytes_and_mutated_packets_end_in_a_close(
             for _ in range(chance.randrange(1, 4)):
                 data[chance.randrange(len(data))] = chance.choice((0, 0x7F, 0x80, 0xFF, chance.randrange(256)))
             session.write(bytes(data) if number % 3 else chance.randbytes(chance.randrange(16, 400)))
-            session.socket.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # it may be closed by now
+                session.socket.shutdown(socket.SHUT_WR)
             session.until_closed()
         if number % 25 == 0:
             witness.check()
@@ -107,7 +109,6 @@ def test_the_largest_packet_arrives_and_one_byte_more_does_not(server: Daemon, m
 @pytest.mark.spec("QB-107")
 def test_a_handshake_one_byte_at_a_time_is_not_waited_for(server: Daemon, me: Identity, witness: Witness) -> None:
     packet = Establish(me.guid).encode()
-    start = time.monotonic()
     with me.connect(server.address) as session:
         try:
             for at in range(len(packet)):
@@ -116,8 +117,8 @@ def test_a_handshake_one_byte_at_a_time_is_not_waited_for(server: Daemon, me: Id
                     break
         except Gone:
             pass
+        assert at < len(packet) - 1
         assert session.until_closed() == []
-    assert time.monotonic() - start < 4.0
     witness.check()
 
 
@@ -184,19 +185,20 @@ def test_ten_thousand_silent_connections_stop_nobody(server: Daemon, witness: Wi
 
 @pytest.mark.spec("QB-138")
 def test_one_address_has_a_bounded_number_of_unfinished_handshakes(
-    server: Daemon, me: Identity, witness: Witness
+    tmp_path: Path, me: Identity
 ) -> None:
-    sessions = [me.connect(server.address) for _ in range(100)]
-    closed: list[Session] = []
-    end = time.monotonic() + 0.6  # before the timer of the handshake closes any
-    while time.monotonic() < end and len(closed) < 36:
-        closed = [s for s in sessions if select.select([s.socket], [], [], 0)[0]]
-    assert len(closed) >= 36
-    with Identity(free_address(), os.urandom(16)).open(server.address):
-        pass
-    witness.check()
-    for session in sessions:
-        session.close()
+    settings = {"binary.initialisation": 600.0}  # so that it is not the timer of the handshake that closes any
+    with Daemon(tmp_path / "data", settings=settings).prepare() as server:
+        sessions = [me.connect(server.address) for _ in range(100)]
+
+        def closed() -> int:
+            return sum(bool(select.select([s.socket], [], [], 0)[0]) for s in sessions)
+
+        eventually(lambda: closed() >= 36, what="the end of the connections over the bound")
+        Witness(server).check()
+        assert closed() < 100
+        for session in sessions:
+            session.close()
 
 
 # Acknowledgements by those who do not owe them

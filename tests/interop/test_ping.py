@@ -14,7 +14,7 @@ import pytest
 
 from tests.interop.daemon import Daemon
 from tests.interop.second_packets import Establish
-from tests.interop.second_peer import Identity, Silence
+from tests.interop.second_peer import PATIENCE, Identity, Silence
 from tests.interop.test_second_peer import frame
 from tests.interop.test_sending import to
 
@@ -26,7 +26,7 @@ SETTINGS = {"ping.port": PORT}
 def udp(me: Identity) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         opened.bind((me.address, PORT))
-        opened.settimeout(5)
+        opened.settimeout(PATIENCE)
         yield opened
 
 
@@ -70,9 +70,29 @@ def test_nothing_else_is_answered(server: Daemon, udp: socket.socket) -> None:
     assert silent(udp)
 
 
+@pytest.mark.spec("QB-003")
+@pytest.mark.parametrize("answers", [True, False])
+def test_pings_are_answered_without_being_told_so_and_not_with_port_0(
+    tmp_path: Path, udp: socket.socket, answers: bool
+) -> None:
+    """Systems that ping connect only to who answers: without an answer their messages would never come."""
+    with Daemon(tmp_path / "data", settings={} if answers else {"ping.port": 0}).prepare() as server:
+        udp.sendto(frame("frame1_ping_request"), (server.address, PORT))
+        assert bool(select.select([udp], [], [], 30 if answers else 0.5)[0]) == answers
+
+
+@pytest.mark.spec("QB-003")
+def test_who_is_not_told_to_pings_nobody_and_says_so(tmp_path: Path, me: Identity, udp: socket.socket) -> None:
+    with Daemon(tmp_path / "data").prepare() as server, me.listen() as listener:
+        server.qm.send(to(me), b"x")
+        with listener.connection() as session:
+            assert session.take(Establish).operating_system & 0x100  # SE
+            assert silent(udp, 0)
+
+
 @pytest.mark.spec("QB-003", "QB-017", "QB-084", "QB-091", "QB-131")
 def test_who_is_told_to_ping_first_does_so_and_says_so(tmp_path: Path, me: Identity, udp: socket.socket) -> None:
-    settings = {"ping.before_connecting": True}
+    settings = {"ping.before_connecting": True, "ping.response_timeout": PATIENCE}
     with Daemon(tmp_path / "data", settings=settings).prepare() as server, me.listen() as listener:
         server.qm.send(to(me), b"x")
         request, source = udp.recvfrom(1000)
@@ -94,9 +114,9 @@ def test_a_ping_without_the_right_answer_fails_after_a_second(
     """The attempt that follows the retry interval goes straight to TCP."""
     settings = {"ping.before_connecting": True, "binary.retry": 0.4}
     with Daemon(tmp_path / "data", settings=settings).prepare() as server, me.listen() as listener:
+        start = time.monotonic()
         server.qm.send(to(me), b"x")
         request, source = udp.recvfrom(1000)
-        start = time.monotonic()
         flags, _, cookie, _ = struct.unpack("<HHI16s", request)
         if answer == "refused":
             udp.sendto(ping(flags & 1 | 2, cookie=cookie, guid=me.guid), source)
@@ -108,5 +128,5 @@ def test_a_ping_without_the_right_answer_fails_after_a_second(
                 stranger.sendto(ping(flags & 1, cookie=cookie, guid=me.guid), source)
         with listener.connection() as session:
             waited = time.monotonic() - start
-            assert (0.3 if answer == "refused" else 1.2) < waited < 4.0
+            assert (0.3 if answer == "refused" else 1.2) < waited < 20.0
             assert session.take(Establish).operating_system & 0x100

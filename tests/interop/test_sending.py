@@ -54,7 +54,7 @@ def test_a_message_leaves_with_everything_that_it_was_given(server: Daemon, me: 
         assert message.response is not None
         assert message.response.text == rf"TCP:{me.address}\private$\answers"
         assert message.message_id == identifier.uniquifier
-        assert abs(message.sent_time - now) < 3
+        assert now - 1 < message.sent_time <= time.time()
         assert message.message_class == 0
         session.acknowledge()
     eventually(lambda: not server.outgoing(me.address))
@@ -141,7 +141,7 @@ def test_a_peer_that_is_not_there_is_tried_again_until_it_is(server: Daemon, me:
         with me.listen() as listener:
             start = time.monotonic()
             listener.connection().reset()
-            assert time.monotonic() - start < 2.0
+            assert time.monotonic() - start < 4.5  # five seconds if nobody sets it
     with me.listen() as listener, listener.accept() as session:
         assert [message.body for message in take(session, 3)] == [b"0", b"1", b"2"]
         session.acknowledge()
@@ -169,21 +169,21 @@ def test_what_was_in_flight_when_the_connection_ended_comes_again(
 
 @pytest.mark.spec("QB-110")
 def test_a_peer_that_never_acknowledges_is_left_and_tried_again(tmp_path: Path, me: Identity) -> None:
-    """After one to two periods of the timer, which is a multiple of 20 s on direct sessions: here a twentieth."""
+    """After one to two periods of the timer, which is a multiple of 20 s on direct sessions: here a tenth."""
     with (
-        Daemon(tmp_path / "data", settings={"binary.direct_ack_wait_multiplier": 0.05}).prepare() as server,
+        Daemon(tmp_path / "data", settings={"binary.direct_ack_wait_multiplier": 0.1}).prepare() as server,
         me.listen() as listener,
     ):
         server.qm.send(to(me), b"x")
+        start = time.monotonic()
         with listener.accept() as session:
-            start = time.monotonic()
             session.message()
             assert session.until_closed() == []
-            assert 0.9 < time.monotonic() - start < 3.5
+            assert 1.9 < time.monotonic() - start < 20.0
         with listener.accept() as session:
             assert session.message().body == b"x"
-            for _ in range(4):  # whoever shows that he lives is left alone
-                session.nothing(0.4)
+            for _ in range(10):  # whoever shows that he lives is left alone
+                session.nothing(0.5)
                 session.acknowledge(ack=0, recoverable_base=0, recoverable_flags=0)
             session.acknowledge()
             session.nothing(0.3)
@@ -198,8 +198,8 @@ def test_an_idle_session_ends_and_the_next_message_opens_another(tmp_path: Path,
                 assert session.message().body == b"%d" % number
                 session.acknowledge()
                 start = time.monotonic()
-                session.until_closed(5.0)
-                assert time.monotonic() - start < 2.0
+                session.until_closed()
+                assert time.monotonic() - start < 30.0  # five minutes if nobody sets it
 
 
 @pytest.mark.spec("QB-202")
@@ -259,14 +259,14 @@ def test_a_message_that_cannot_arrive_in_time_is_a_dead_letter_that_says_why(ser
     assert letter.failure_reason == 0x8002
     assert me.address in letter.failed_destination
     with server.qm.open_queue(admin) as queue:
-        assert queue.receive(10).message_class == 0x8002
+        assert queue.receive(60).message_class == 0x8002
     with me.listen() as listener, pytest.raises(Silence):
         listener.connection(0.6)
 
 
 @pytest.mark.spec("QB-107")
 def test_a_handshake_that_hangs_is_given_up_and_repeated(tmp_path: Path, me: Identity) -> None:
-    with Daemon(tmp_path / "data", settings={"binary.initialisation": 0.5}).prepare() as server:
+    with Daemon(tmp_path / "data", settings={"binary.initialisation": 2.0}).prepare() as server:
         server.qm.send(to(me), b"x")
         with me.listen() as listener:
             for _ in range(2):

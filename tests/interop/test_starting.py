@@ -83,7 +83,7 @@ def test_messages_are_numbered_one_by_one_and_say_when_they_were_sent(
 
 @pytest.mark.spec("QB-120", "QB-086", "QB-114")
 def test_what_was_received_before_a_kill_is_known_after_it_for_a_while(tmp_path: Path, me: Identity) -> None:
-    with Daemon(tmp_path / "data", settings={"binary.id_history_age": 3.0}).prepare("q") as server:
+    with Daemon(tmp_path / "data", settings={"binary.id_history_age": 8.0}).prepare("q") as server:
         target = Target(server, "q")
         with me.open(server.address) as session:
             sent = [session.recoverable(target.direct, b"%d" % number) for number in range(3)]

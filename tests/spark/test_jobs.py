@@ -14,12 +14,13 @@ from lior.spark.jobs.capture import Capture
 from lior.spark.jobs.deadletters import Deadletters
 from lior.spark.jobs.ingest import Ingest
 from lior.spark.jobs.migrate import Migrate
-from lior.spark.jobs.report import robust_scores
 from lior.spark.jobs.samples import Samples
 from lior.spark.jobs.trace import Trace
+from lior.spark.jobs.traffic import robust_scores
 from lior.spark.packet_sql import is_packet, object_id, packet_priority, packet_size
 from lior.testing.serving import Serving
 from tests.client.test_capture import packets, segments
+from tests.client.test_srmp_archive import GUID, conversation, frames, posted
 from tests.spark.conftest import send
 
 
@@ -89,6 +90,35 @@ def test_a_capture_becomes_tables_of_messages_and_packets(spark: Any, tmp_path: 
     assert {(row[0], row[1]) for row in df.select(packet_size("packet") - df.packet.substr(1, 0).isNotNull().cast("int")
                                                   + 1, packet_priority("packet")).collect()} == {
         (len(packet), 3) for packet in packets(60)}  # fmt: skip
+
+
+def test_a_capture_tells_sessions_and_acknowledgements_of_both_protocols(
+    spark: Any, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    (tmp_path / "in").mkdir()
+    conversation(tmp_path / "in", chance)
+    posts = b"".join(posted(number) for number in range(6))
+    wrpcap(str(tmp_path / "in" / "b.pcap"), frames(posts, chance, "192.0.2.1", 50001, "192.0.2.2", 80))
+    found = capture.run(spark, Capture(str(tmp_path / "in"), str(tmp_path / "lake")))
+    assert found.rows == 2 * 6 + 6 and found.details["sessions"] == 3 and found.details["acknowledgements"] == 4
+    sessions = spark.read.parquet(f"{found.output}/sessions").orderBy("began_at").collect()
+    assert {(row.transport, row.messages, row.acknowledgements, row.window_size) for row in sessions} == {
+        ("mqqb", 5, 2, 32), ("srmp", 6, 0, None)}  # fmt: skip
+    acks = spark.read.parquet(f"{found.output}/acknowledgements").where("kind = 'message'").collect()
+    assert {(row.reason, row.message_id) for row in acks} == {("NACK_ACCESS_DENIED", str(ObjectId(GUID, 3)))}
+
+
+def test_an_archive_of_srmp_becomes_the_same_tables(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(5):
+        (tmp_path / "in" / f"{number}.http").write_bytes(posted(number))
+    (tmp_path / "in" / "noise").write_bytes(b"?")
+    found = capture.run(spark, Capture(str(tmp_path / "in"), str(tmp_path / "lake"), kind="srmp"))
+    assert found.rows == 5 and found.details["kinds"] == {"user message": 5, "damaged": 1}
+    rows = spark.read.parquet(f"{found.output}/messages").orderBy("label").collect()
+    assert [(row.label, row.transport, row.body) for row in rows] == [
+        (f"n{number}", "srmp", b"%d" % number * 300) for number in range(5)]  # fmt: skip
 
 
 def test_an_identifier_in_sql_is_what_it_is_in_python(spark: Any, seed: int) -> None:

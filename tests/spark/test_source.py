@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.functions import lit
 
 import lior
-from lior.spark.jobs import deliver, ingest, report
+from lior.spark.jobs import deliver, ingest, report, traffic
 from lior.spark.jobs.deliver import Deliver
 from lior.spark.jobs.ingest import Ingest
 from lior.spark.jobs.report import Report
@@ -158,5 +158,5 @@ def test_the_report_counts_what_plain_python_counts(
     page = Path(found.output).read_text()
     assert queue in page and "<svg" in page
     df = spark.read.parquet(f"{lake_of(tmp_path)}/messages")
-    (row,) = report.profile(df)
+    (row,) = traffic.profile(df)
     assert row["bytes"] == sum(len(f"body {number}") for number in range(64)) and row["senders"] == 1

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from lior.errors import BadConfiguration, ClaimFenced
+from lior.spark.broker import Position
 from lior.spark.memory import MemoryBroker
 from lior.spark.options import ReadOptions
 from lior.spark.stream import ClaimRange, MsmqStreamReader
@@ -73,6 +74,24 @@ def test_a_first_batch_that_is_run_again_reads_the_same_messages() -> None:
     again = reader(broker)
     assert bodies(broker, again.partitions(again.initialOffset(), end)) == before
     assert again.latestOffset(end, ALL)["ord"] == 20
+
+
+class ForgetfulLine(MemoryBroker):
+    """The first answer to `subscribe` is lost on its way, and the client asks again."""
+
+    def subscribe(self, subscription: str, queues: Any, takeover: bool, claim_timeout: float) -> Position:
+        if not self._epoch:
+            super().subscribe(subscription, queues, takeover, claim_timeout)
+        return super().subscribe(subscription, queues, takeover, claim_timeout)
+
+
+def test_a_reader_whose_subscription_was_made_without_an_answer_is_not_refused_its_own() -> None:
+    broker = ForgetfulLine()
+    for number in range(3):
+        broker.send(b"%d" % number)
+    stream = reader(broker)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    assert len(bodies(broker, stream.partitions(stream.initialOffset(), end))) == 3
 
 
 def test_a_second_checkpoint_is_refused_while_the_subscription_has_a_reader() -> None:

@@ -50,7 +50,8 @@ def terminated(units: list[int]) -> list[int]:
     return units[:-1]
 
 
-def decode(data: bytes) -> dict[str, Any]:
+def decode(data: bytes, *, read: bool = False) -> dict[str, Any]:
+    """`read` says that it came out of a queue: [MS-MQRR] 2.2.5.1 has two headers more."""
     out: dict[str, Any] = {}
     require(len(data) >= 16, "BaseHeader")
     base = Cursor(data, 16)
@@ -76,6 +77,8 @@ def decode(data: bytes) -> dict[str, Any]:
     message_properties_header(packet, out)
     if bits(base_flags, 5, 5):
         debug_header(packet, out)
+    if read and bits(flags, 25, 25):
+        srmp_headers(packet, out)
     if bits(flags, 28, 28):
         soap_header(packet, out, bool(bits(flags, 23, 23)))
     if bits(flags, 23, 23):
@@ -184,6 +187,21 @@ def debug_header(packet: Cursor, out: dict[str, Any]) -> None:
     flags, reserved = packet.number(2), packet.number(2)
     require(bits(flags, 0, 1) in (0, 1), "QT")
     out["debug"] = (flags, reserved, packet.take(16) if bits(flags, 0, 1) else None)
+
+
+def srmp_headers(packet: Cursor, out: dict[str, Any]) -> None:
+    """[MS-MQRR] 2.2.5.1.2: the envelope in WCHARs, then the request with its body's place in it."""
+    packet.take(4)
+    units = terminated(packet.units(packet.number(4)))
+    out["envelope"] = b"".join(unit.to_bytes(2, "little") for unit in units).decode("utf-16-le")
+    packet.pad(4)
+    packet.take(4)
+    size, body_size, body_offset = packet.number(4), packet.number(4), packet.number(4)
+    request = packet.take(size)
+    require(body_offset + body_size <= size, "body in the request")
+    out["request"], out["request_body"] = request, request[body_offset : body_offset + body_size]
+    if packet.at != packet.end:
+        packet.pad(4)
 
 
 def soap_header(packet: Cursor, out: dict[str, Any], followed: bool) -> None:

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
-from typing import Any, Final
-from uuid import uuid4
+from typing import Any
 
 import click
 
 from lior.cli.connection import json_option
-from lior.cli.output import Output
-from lior.client.target import default_directories, is_served
-from lior.errors import BadConfiguration
-
-JOBS: Final = {  # each is a module of lior.spark.jobs, and has a class for its settings
-    "ingest": "Ingest", "deliver": "Deliver", "replay": "Deliver", "samples": "Samples", "report": "Report",
-    "deadletters": "Deadletters", "trace": "Trace", "capture": "Capture", "migrate": "Migrate",
-}  # fmt: skip
-WITHOUT_SPARK: Final = ("samples",)
-WITHOUT_SERVER: Final = ("migrate",)  # may do without
+from lior.cli.pipeline_run import run_job
 
 
 @click.group(short_help="Move messages between queues and a lake, with Spark.")
@@ -35,6 +22,7 @@ def pipeline() -> None:
 def common(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         json_option,
+        click.option("--verbose", is_flag=True, help="Show what Spark prints, and its own errors."),
         click.option("--config", "file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
                      help="Settings in TOML: a table with the name of the job. Options go before it."),
         click.option("--master", metavar="URL", help="Spark's master, local[*] if none is given; sc://host for "
@@ -59,7 +47,7 @@ def with_server(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Queue to read; again for more.")
 @click.option("--lake", metavar="PATH", help="Where messages/, quarantine/ and runs/ are written.")
 @click.option("--subscription", metavar="NAME", help="What the queue manager knows this reader by; default lake.")
-@click.option("--format", metavar="FORMAT", help="parquet, delta or iceberg.")
+@click.option("--format", metavar="FORMAT", help="parquet, archive, delta or iceberg.")
 @click.option("--checkpoint", metavar="PATH", help="Spark's checkpoint; default inside the lake.")
 @click.option("--once", is_flag=True, default=None, help="End with what was there at the beginning.")
 @click.option("--seconds", type=float, help="End after so long.")
@@ -71,12 +59,15 @@ def ingest(**options: Any) -> None:
 
     A message leaves its queue when it is safe in the lake. Stop it as you like: it goes on where it was.
     """
-    _run("ingest", options)
+    run_job("ingest", options)
 
 
 def _deliver_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--dry-run", is_flag=True, default=None, help="Only count."),
+        click.option("--dry-run", is_flag=True, default=None, help="Only count, by destination."),
+        click.option("--wait", type=float, help="Seconds to wait for acknowledgements; default 30."),
+        click.option("--outcomes", metavar="QUEUE", help="Ask for acknowledgements in this queue, and say what "
+                     "arrived and what was refused."),
         click.option("--rate", type=float, help="Messages a second at the most."),
         click.option("--delivery", metavar="KIND", help="express, recoverable or transactional."),
         click.option("--run-id", metavar="ID", help="Repeating a run with the same id sends nothing twice."),
@@ -94,14 +85,14 @@ def _deliver_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_deliver_options
 def deliver(**options: Any) -> None:
     """Send the rows of a table or a query as messages; columns named like properties are these."""
-    _run("deliver", options)
+    run_job("deliver", options)
 
 
 @pipeline.command(short_help="Send archived messages again.")
 @_deliver_options
 def replay(**options: Any) -> None:
     """Send archived messages again, chosen by --where. They get new identifiers; the old one is the correlation id."""
-    _run("replay", options | {"replay": True})
+    run_job("replay", options | {"replay": True})
 
 
 @pipeline.command(short_help="Count dead letters by reason and destination.")
@@ -112,7 +103,7 @@ def replay(**options: Any) -> None:
 @common
 def deadletters(**options: Any) -> None:
     """Count dead letters by reason, destination, sender and age. `lior dead-letter replay` sends them again."""
-    _run("deadletters", options)
+    run_job("deadletters", options)
 
 
 @pipeline.command(short_help="Latencies, lost and stuck messages of a lake.")
@@ -124,18 +115,21 @@ def deadletters(**options: Any) -> None:
 @common
 def trace(**options: Any) -> None:
     """Join what was sent, arrived, was acknowledged and received: latencies, and what is lost or stuck."""
-    _run("trace", options)
+    run_job("trace", options)
 
 
 @pipeline.command(short_help="Read messages out of captures of a network.")
-@click.option("--files", metavar="FILES", help="pcap and pcapng files: a path, a directory or a pattern.")
+@click.option("--files", metavar="FILES", help="pcap and pcapng files, or what --kind says: a path, a "
+              "directory or a pattern.")
 @click.option("--lake", metavar="PATH", help="captures/ is written there.")
-@click.option("--kind", metavar="KIND", help="capture, or packets for files of packets as they were on the wire.")
+@click.option("--kind", metavar="KIND", help="capture; packets, for files of packets as they were on the wire; "
+              "srmp, for files of SRMP requests.")
 @click.option("--port", type=int, help="TCP port of the binary protocol; default 1801.")
+@click.option("--http-port", type=int, help="TCP port of SRMP; default 80.")
 @common
 def capture(**options: Any) -> None:
-    """Read messages and session packets out of captures of a network."""
-    _run("capture", options)
+    """Read messages, session packets, sessions and acknowledgements out of captures of a network."""
+    run_job("capture", options)
 
 
 @pipeline.command(short_help="What queues use, and what that is elsewhere.")
@@ -147,7 +141,7 @@ def capture(**options: Any) -> None:
 @common
 def migrate(**options: Any) -> None:
     """List queues with what they use, what that is elsewhere, and the gaps; compare two systems side by side."""
-    _run("migrate", options)
+    run_job("migrate", options)
 
 
 @pipeline.command(short_help="Write a page about the traffic of a lake.")
@@ -156,7 +150,20 @@ def migrate(**options: Any) -> None:
 @common
 def report(**options: Any) -> None:
     """Write one HTML page about the traffic of a lake: volume, sizes, latencies, and what stands out."""
-    _run("report", options)
+    run_job("report", options)
+
+
+@pipeline.command(short_help="Make few large files of many small ones.")
+@click.option("--lake", metavar="PATH", help="What ingest wrote.")
+@click.option("--format", metavar="FORMAT", help="parquet, delta or iceberg.")
+@click.option("--target-mb", type=int, help="Size of a file in MiB, about; default 128.")
+@common
+def compact(**options: Any) -> None:
+    """Make few large files of the many small ones that a continuous ingest leaves; it may go on meanwhile.
+
+    Readers of a directory of Parquet may see rows twice while it works; those of Delta and Iceberg do not.
+    """
+    run_job("compact", options)
 
 
 @pipeline.command(short_help="Send synthetic traffic.")
@@ -166,72 +173,4 @@ def report(**options: Any) -> None:
 @common
 def samples(**options: Any) -> None:
     """Send synthetic traffic to the queues orders, payments and shipments, which are made if they are not there."""
-    _run("samples", options)
-
-
-def _run(job: str, options: dict[str, Any]) -> None:
-    out, given = Output(options.pop("as_json")), _settings(job, options.pop("file"))
-    master = options.pop("master") or given.pop("master", "") or "local[*]"
-    settings = given.pop("spark", {})
-    given |= {name: value for name, value in options.items() if value not in (None, ())}
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    if "address" in options and not given.get("address") and job not in WITHOUT_SERVER:
-        given["address"] = _running()
-    if job in ("deliver", "replay"):
-        given.setdefault("run_id", f"{job}-{uuid4()}")
-    module = _module("deliver" if job == "replay" else job)
-    config = _module("result").config_from(getattr(module, JOBS[job]), given)
-    if job in WITHOUT_SPARK:
-        _show(out, module.run(None, config))
-        return
-    with _module("session", "lior.spark").session(master, f"lior {job}", settings) as spark:
-        if job == "ingest":
-            _show(out, module.run(spark, config, None if out.as_json else _progress))
-        else:
-            _show(out, module.run(spark, config))
-
-
-def _settings(job: str, file: str | None) -> dict[str, Any]:
-    if file is None:
-        return {}
-    try:
-        content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadConfiguration(str(error), where=file, remedy="give a TOML file") from error
-    found: dict[str, Any] = {name: content[name] for name in ("master", "spark") if name in content}
-    found |= content.get(job, {})
-    return found
-
-
-def _module(name: str, package: str = "lior.spark.jobs") -> Any:
-    try:
-        return import_module(f"{package}.{name}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "lior":
-            raise
-        raise BadConfiguration(f"{error.name} is not installed", where="lior pipeline",
-                               remedy="pip install 'lior[spark]'") from error
-
-
-def _running() -> str:
-    for directory in default_directories():
-        if is_served(directory):
-            return str(directory)
-    raise click.UsageError("which queue manager? Name one with --server (or LIOR_SERVER)")
-
-
-def _progress(said: dict[str, Any]) -> None:
-    click.echo(f"batch {said['batch']}: {said['rows']:,} messages, {said['total']:,} in all", err=True)
-
-
-def _show(out: Output, result: Any) -> None:
-    if out.as_json:
-        out.record({"job": result.job, **result.to_json()})
-        return
-    for name, value in result.details.items():
-        for line in value if isinstance(value, list) else [value]:
-            shown = ", ".join(f"{key}={each}" for key, each in line.items()) if isinstance(line, dict) else line
-            click.echo(f"{name}: {shown}")
-    where = f" -> {result.output}" if result.output else ""
-    out.done(f"{result.job}: {result.rows:,} messages in {result.seconds:.1f} s{where}", job=result.job,
-             **result.to_json())  # fmt: skip
+    run_job("samples", options)

@@ -23,7 +23,6 @@ import pyarrow.flight as flight
 from lior.client.target import is_directory
 from lior.errors import AccessDenied, BadConfiguration, LiorError, ServiceNotAvailable, Timeout
 from lior.wire import bulk
-from lior.wire.admin_json import error_from_json
 
 BULK_PORT: Final = 15802
 TOKEN_FILE: Final = "admin.token"
@@ -129,6 +128,10 @@ class Bulk:
             delay = min(delay * 2, 2.0)
 
     # Calls
+
+    def greet(self) -> None:
+        """The server answers, and lets us in."""
+        self._tried(lambda client, options: list(client.list_actions(options)))
 
     def call(self, name: str, /, **arguments: Any) -> Any:
         action = flight.Action(name, bulk.encode(arguments))
@@ -240,6 +243,8 @@ def translated(error: Exception, where: str) -> LiorError:
     """The queue manager's error if it sent one; else what Flight made of it."""
     extra = getattr(error, "extra_info", b"")
     if extra:
+        from lior.wire.admin_json import error_from_json  # with all that it knows: for errors only
+
         with suppress(LiorError, ValueError, KeyError, TypeError):
             return error_from_json(bulk.decode(bytes(extra), "error"))
     text = str(error).partition(". gRPC client")[0][:500]

@@ -1,4 +1,4 @@
-"""Messages and session packets in captures of the binary protocol ([MS-MQQB])."""
+"""Messages and session packets in captures: of the binary protocol ([MS-MQQB]), and of SRMP over HTTP ([MC-MQSRM])."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lior.client.pcap import Piece, frames, streams
+from lior.client.srmp_archive import HTTP_PORT, Request, Requests, files_of, message_of
 from lior.errors import LiorError, Malformed
 from lior.message import NULL_GUID, Message
 from lior.protocols.binary.framer import Framer
@@ -51,13 +52,46 @@ class Conversation:
             self._framer = None
 
 
-def captured(paths: Sequence[str | Path], port: int = PORT) -> Iterator[Captured]:
+def captured(paths: Sequence[str | Path], port: int = PORT, http_port: int = HTTP_PORT) -> Iterator[Captured]:
     """Several files are one capture that was cut, in the order of their names."""
     known: dict[tuple[tuple[str, int], tuple[str, int]], Conversation] = {}
-    for piece in streams(chain.from_iterable(frames(path) for path in paths), port):
+    posted: dict[tuple[tuple[str, int], tuple[str, int]], Requests] = {}
+    for piece in streams(chain.from_iterable(frames(path) for path in paths), port, http_port):
+        if port not in (piece.source[1], piece.target[1]):
+            if piece.target[1] == http_port:
+                yield from _posted(posted.setdefault((piece.source, piece.target), Requests()), piece)
+            continue
         conversation = known.setdefault((piece.source, piece.target), Conversation())
         for packet in conversation.packets(piece):
             yield decoded(packet, piece.time, _shown(piece.source), _shown(piece.target))
+
+
+def _posted(requests: Requests, piece: Piece) -> Iterator[Captured]:
+    """Of all that goes over HTTP only what says that it is SRMP."""
+    if piece.fresh:
+        requests.restart()
+    for request in requests.feed(piece.data):
+        if b"\r\nsoapaction:" in request.head.lower():
+            yield from _srmp(request, piece.time, _shown(piece.source), _shown(piece.target))
+
+
+def _srmp(request: Request, time: float, source: str, target: str = "") -> Iterator[Captured]:
+    packet = request.head + request.body
+    try:
+        kind, message = message_of(request, time)
+    except LiorError as error:
+        yield Captured(time, source, target, "", packet, None, str(error))
+        return
+    yield Captured(time, source, target, kind, packet, message, None)
+
+
+def archived(paths: Sequence[str | Path]) -> Iterator[Captured]:
+    """Files that each hold SRMP requests or their content. A file's time of change is the time of arrival."""
+    for path, changed, request in files_of(paths):
+        if isinstance(request, Malformed):
+            yield Captured(changed, path, "", "", b"", None, str(request))
+        else:
+            yield from _srmp(request, changed, path)
 
 
 def decoded(packet: bytes, time: float, source: str = "", target: str = "") -> Captured:

@@ -208,12 +208,12 @@ def _after(one: int, other: int) -> int:
     return (one - other + 0x80000000 & 0xFFFFFFFF) - 0x80000000
 
 
-def streams(given: Iterator[Frame], port: int) -> Iterator[Piece]:
-    """The bytes of every connection to or from a port, as they become complete."""
+def streams(given: Iterator[Frame], *ports: int) -> Iterator[Piece]:
+    """The bytes of every connection to or from one of the ports, as they become complete."""
     known: dict[tuple[tuple[str, int], tuple[str, int]], Direction] = {}
     for frame in given:
         found = segment(frame)
-        if found is None or port not in (found.source[1], found.target[1]):
+        if found is None or (found.source[1] not in ports and found.target[1] not in ports):
             continue
         key = found.source, found.target
         if key not in known and len(known) >= MOST_STREAMS:

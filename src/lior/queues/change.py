@@ -7,10 +7,12 @@ step added with `then`; what undoes the change in memory when the commit fails i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from lior.errors import LiorError
 from lior.queues.ports import Operation
+
+MANY: Final = 96  # of what steps are made of
 
 
 class Reply(Protocol):
@@ -38,6 +40,9 @@ class Nobody:
         pass
 
 
+FEW: Final = 24  # entries of steps, three each, that are kept as a tuple
+
+
 class Change:
     __slots__ = ("_refused", "_reply", "_steps", "_value", "lazy", "operations", "ordered")
 
@@ -46,8 +51,9 @@ class Change:
         self.ordered = False  # nothing to store, but must not overtake changes that are waiting
         self.lazy = False  # nobody waits for it: it may go with the next that somebody waits for
         # Flat triples (after the commit, after its failure, arguments): each object less here is one that the
-        # garbage collector does not look at for every message.
-        self._steps: tuple[Any, ...] = ()
+        # garbage collector does not look at for every message. A tuple while there are few, as nearly always; then a
+        # list, for a purge adds thousands, and each would copy all before it.
+        self._steps: tuple[Any, ...] | list[Any] = ()
         self._reply: Reply | None = None
         self._value: Any = None
         self._refused: Reply | None = None
@@ -57,14 +63,20 @@ class Change:
         return bool(self._steps)
 
     def then(self, step: Callable[..., None], *arguments: Any) -> None:
-        self._steps += (step, None, arguments)
+        self._steps += (step, None, arguments)  # type: ignore[operator]
+        if len(self._steps) == FEW:
+            self._steps = list(self._steps)
 
     def otherwise(self, step: Callable[..., None], *arguments: Any) -> None:
-        self._steps += (None, step, arguments)
+        self._steps += (None, step, arguments)  # type: ignore[operator]
+        if len(self._steps) == FEW:
+            self._steps = list(self._steps)
 
     def either(self, then: Callable[..., None], otherwise: Callable[..., None], *arguments: Any) -> None:
         """One or the other, with the same arguments."""
-        self._steps += (then, otherwise, arguments)
+        self._steps += (then, otherwise, arguments)  # type: ignore[operator]
+        if len(self._steps) == FEW:
+            self._steps = list(self._steps)
 
     def answer(self, reply: Reply, value: Any = None) -> None:
         """After everything else: tell the caller, one way or the other."""

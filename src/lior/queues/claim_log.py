@@ -1,7 +1,7 @@
 """A subscription's claims in memory and as rows of the store.
 
 An ordinal stands for one message, for ever: rows hold the messages of consecutive ordinals. Ordinals begin at 1 and
-have no gaps; everything up to `released` is gone from its queue.
+have no gaps. The reader is done with everything up to `released`; up to `gone` it is gone from its queue.
 """
 
 from __future__ import annotations
@@ -10,22 +10,43 @@ import json
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
+from itertools import accumulate, compress
 from struct import Struct
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from uuid import UUID
 
+from lior.errors import InvalidParameter
+from lior.queues.change import Reply
 from lior.queues.ports import PutState
+
+if TYPE_CHECKING:
+    from lior.queues.releasing import Window
 
 SUBSCRIPTION: Final = "subscription"  # the kind under which the store keeps what a subscription is
 CLAIMS: Final = "claims"  # and that of the rows of its claims
 ROW: Final = 4096  # claims in one row
 MOST_ROWS_CLAIMED: Final = 1_000_000  # by default
 MOST_BYTES_CLAIMED: Final = 4 << 30
+_BOUNDS: Final = {  # of what a subscription's maker may choose
+    "max_rows": (1, 10 * MOST_ROWS_CLAIMED), "max_bytes": (1, 1 << 40), "claim_timeout": (0.0, 10 * 366 * 86400.0),
+    "store_express": (False, True),
+}  # fmt: skip
 
 _HEAD: Final = Struct("<QI")  # the first ordinal, how many
 _REJECTED: Final = 0  # in place of a queue id: the message was moved away
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in _BOUNDS:
+            raise InvalidParameter(f"a subscription has no option {name!r:.60}", where="options",
+                                   remedy=f"there are {', '.join(_BOUNDS)}")
+        low, high = _BOUNDS[name]
+        kinds = {bool} if name == "store_express" else {int, float} if name == "claim_timeout" else {int}
+        if type(value) not in kinds or not low <= value <= high:
+            raise InvalidParameter(f"{value!r:.60} is no {name}", where="options", remedy=f"use {low} to {high}")
 
 
 class Claim(NamedTuple):
@@ -44,6 +65,7 @@ class Definition:
     queues: list[int]
     last: int = 0  # the highest ordinal given
     released: int = 0
+    gone: int = -1  # at most `released`; what lies between goes in steps. -1 in what older versions wrote: the same
     max_rows: int = MOST_ROWS_CLAIMED
     max_bytes: int = MOST_BYTES_CLAIMED
     claim_timeout: float = 0.0  # seconds after which claims are given back; 0: never
@@ -51,13 +73,32 @@ class Definition:
     created: float = 0.0
     touched: float = 0.0  # when somebody last claimed, fetched or released
 
-    def record(self) -> PutState:
-        return PutState(SUBSCRIPTION, self.name.casefold(), json.dumps(asdict(self)).encode())
+    def __post_init__(self) -> None:
+        if self.gone < 0:
+            self.gone = self.released
+
+    def record(self, **changed: Any) -> PutState:
+        """With what will have `changed` when it is on disk."""
+        return PutState(SUBSCRIPTION, self.name.casefold(), json.dumps(asdict(self) | changed).encode())
 
     @classmethod
     def from_bytes(cls, value: bytes) -> Self:
         known = {name: each for name, each in json.loads(value).items() if name in cls.__dataclass_fields__}
         return cls(**known)
+
+
+class Part(NamedTuple):
+    """Claims that are there, beside each other."""
+
+    ordinals: list[int]
+    queue_ids: list[int]
+    lookup_ids: list[int]
+    ends: list[int]  # bytes up to each and with it
+
+    def cut(self, at: int, rows: int, size: int) -> int:
+        """Where a batch from `at` on ends that has at most so many rows, and bytes, but one row at least."""
+        before = self.ends[at - 1] if at else 0
+        return max(at + 1, min(at + rows, bisect_right(self.ends, before + size)))
 
 
 class Row:
@@ -85,6 +126,18 @@ class Row:
         for at in range(max(low - self.first, 0), min(high - self.first + 1, len(self.queue_ids))):
             if self.queue_ids[at] != _REJECTED:
                 yield Claim(self.first + at, self.queue_ids[at], self.lookup_ids[at], self.sizes[at])
+
+    def part(self, low: int, high: int) -> Part:
+        """As `claims`, for ordinals above `low`."""
+        of = slice(max(low + 1 - self.first, 0), max(high + 1 - self.first, 0))
+        ordinals = list(range(self.first, self.last + 1))[of]
+        queue_ids, lookup_ids, sizes = self.queue_ids[of].tolist(), self.lookup_ids[of].tolist(), self.sizes[of]
+        if _REJECTED in queue_ids:
+            there = [queue_id != _REJECTED for queue_id in queue_ids]
+            ordinals, lookup_ids = list(compress(ordinals, there)), list(compress(lookup_ids, there))
+            sizes = array("I", compress(sizes, there))
+            queue_ids = list(compress(queue_ids, there))
+        return Part(ordinals, queue_ids, lookup_ids, list(accumulate(sizes)))
 
     def drop(self, ordinal: int) -> None:
         at = ordinal - self.first
@@ -126,7 +179,9 @@ class ClaimLog:
         self.rows: deque[Row] = deque()
         self.count = 0
         self.bytes = 0
-        self.busy = False  # a release, a rejection or an abandonment is under way
+        self.busy = False  # a claim, the begin of a release, a rejection or an abandonment is under way
+        self.window: Window | None = None  # of a release that goes on
+        self.waiting: list[Reply] = []  # for its end
 
     @property
     def name(self) -> str:
@@ -149,14 +204,18 @@ class ClaimLog:
 
     def adopt(self, row: Row) -> None:
         self.rows.append(row)
-        live = [claim.size for claim in row.claims(self.definition.released + 1, row.last)]
+        live = [claim.size for claim in row.claims(self.definition.gone + 1, row.last)]
         self.count += len(live)
         self.bytes += sum(live)
 
-    def ended(self, claims: Sequence[Claim], to: int) -> None:
-        """Claims were released or given back, all up to `to`."""
-        self.count -= len(claims)
-        self.bytes -= sum(claim.size for claim in claims)
+    def left(self, count: int, size: int) -> None:
+        """So many messages are gone, or given back."""
+        self.count -= count
+        self.bytes -= size
+
+    def ended(self, to: int) -> None:
+        """Nothing is left of the claims up to `to`."""
+        self.definition.gone = to
         while self.rows and self.rows[0].last <= to:
             self.rows.popleft()
 
@@ -172,7 +231,7 @@ class ClaimLog:
     @property
     def overdue_at(self) -> float | None:
         definition = self.definition
-        if not definition.claim_timeout or not self.count or self.busy:
+        if not definition.claim_timeout or not self.count or self.busy or self.window is not None:
             return None
         return definition.touched + definition.claim_timeout
 

@@ -31,6 +31,32 @@ class Fate(IntEnum):
     CONFIRMED = 10
 
 
+class Told(Protocol):
+    """What a record wants to know of a message."""
+
+    @property
+    def identifier(self) -> ObjectId | None: ...
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def correlation_id(self) -> bytes: ...
+
+
+class Removed(Protocol):
+    """A position, or what is left of one."""
+
+    @property
+    def queue(self) -> Queue: ...
+
+    @property
+    def lookup_id(self) -> int: ...
+
+    @property
+    def message(self) -> Told: ...
+
+
 class Fates(Protocol):
     def arrived(self, position: Position) -> None:
         """A new message is in its queue: sent, come from elsewhere, or a copy for a journal or the dead letters."""
@@ -40,7 +66,7 @@ class Fates(Protocol):
         """As `arrived` for each."""
         ...
 
-    def removed_all(self, positions: Sequence[Position], reason: int) -> None:
+    def removed_all(self, positions: Sequence[Removed], reason: int) -> None:
         """As `removed` for each."""
         ...
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
-from lior.message import Message
+from lior.message import Message, ObjectId
 
 SEQUENCE_MASK: Final = (1 << 56) - 1  # the part of a lookup id that a counter gives; above it is 7 - priority
 COUNTER: Final = "counter"  # kind of the state that says how far numbers are reserved
@@ -97,6 +97,12 @@ class ExpectState(NamedTuple):
     value: bytes | None
 
 
+class Packed(NamedTuple):
+    """Operations as the store has prepared them already (`Store.pack`): a large change is prepared in pieces."""
+
+    content: Any
+
+
 Operation = (
     PutMessage
     | DeleteMessage
@@ -108,6 +114,7 @@ Operation = (
     | PutState
     | DeleteState
     | ExpectState
+    | Packed
 )
 
 
@@ -120,6 +127,18 @@ class StoredMessage(NamedTuple):
     abort_count: int
     move_count: int
     last_move_time: float
+
+
+class Outline(NamedTuple):
+    """What the header of a stored message says of it, as far as leaving a queue asks: a fraction of the message."""
+
+    lookup_id: int
+    identifier: ObjectId | None
+    label: str
+    correlation_id: bytes
+    source_queue_manager: UUID
+    transactional: bool
+    answered: bool  # it names an administration queue
 
 
 class IndexEntry(NamedTuple):
@@ -152,12 +171,25 @@ class Store(Protocol):
         promised (the store must not be used again)."""
         ...
 
+    def pack(self, operations: Sequence[Operation]) -> Packed:
+        """Do now what there is to do for these before they are applied. Packed ones are applied in the order in which
+        they were packed."""
+        ...
+
     def fetch(self, queue_id: int, lookup_id: int) -> StoredMessage | None:
         """Read one committed message; callable from the loop thread while a commit runs in the writer."""
         ...
 
     def scan(self, queue_id: int, after_lookup_id: int, limit: int) -> list[StoredMessage]:
         """Up to `limit` committed messages with lookup ids above `after_lookup_id`, in order."""
+        ...
+
+    def fetch_all(self, queue_id: int, lookup_ids: Sequence[int]) -> list[StoredMessage]:
+        """Those of them that are committed, in the order asked for."""
+        ...
+
+    def outlines(self, queue_id: int, lookup_ids: Sequence[int]) -> list[Outline]:
+        """As `fetch_all`, without reading a body."""
         ...
 
     def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:

@@ -216,20 +216,24 @@ class Queue:
         return position
 
     def claimed_positions(self, lookup_ids: Sequence[int], store: Store) -> list[Position]:
-        """The positions of claimed messages, ascending, with their content; those that are not claimed are left
-        out. Read in one run where they stand together."""
+        """The positions of claimed messages, with their content; those that are not claimed are left out."""
         wanted = [lookup_id for lookup_id in lookup_ids if lookup_id in self.claimed]
-        found = {s.lookup_id: s for s in store.scan(self.queue_id, wanted[0] - 1, len(wanted))} if wanted else {}
-        positions = []
-        for lookup_id in wanted:
-            stored = found.get(lookup_id) or store.fetch(self.queue_id, lookup_id)
-            if stored is None:
-                raise StoreCorrupt(f"message {lookup_id:#018x} is claimed but not in the store", where=self.name,
-                                   remedy="stop the queue manager and run: lior doctor --repair")
-            position = self._from_store(stored)
+        found = store.fetch_all(self.queue_id, wanted) if wanted else []
+        if len(found) < len(wanted):
+            missing = next(iter(set(wanted) - {stored.lookup_id for stored in found}))
+            raise StoreCorrupt(f"message {missing:#018x} is claimed but not in the store", where=self.name,
+                               remedy="stop the queue manager and run: lior doctor --repair")
+        positions = [self._from_store(stored) for stored in found]
+        for position in positions:
             position.state = State.CLAIMED
-            positions.append(position)
         return positions
+
+    def forget_claimed(self, lookup_ids: Sequence[int], size: int) -> None:
+        """Claimed messages are gone; `size` is that of all together."""
+        for lookup_id in lookup_ids:
+            self.claimed.discard(lookup_id)
+        self.unavailable -= len(lookup_ids)
+        self.total_bytes -= size
 
     def lock_first(self, positions: Sequence[Position], owner: object) -> None:
         """As `lock`, for the first messages of the order, which are in memory."""

@@ -24,6 +24,7 @@ from lior.queues.change import Change, Reply
 from lior.queues.core import Core
 from lior.queues.descriptor import TwoPhaseRead
 from lior.queues.events import MessageDeleted, StorageFailed
+from lior.queues.fates import Removed
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteMessage
 from lior.queues.position import Position, State, Step
@@ -128,6 +129,16 @@ class Removal:
         if core.message_listeners:
             for position in positions:
                 core.emit_message(MessageDeleted(queue, position.message, reason))
+        self.after_removal(queue)
+
+    def received_all(self, queue: Queue, gone: Sequence[Removed], lookup_ids: Sequence[int], size: int) -> None:
+        """Claimed messages that leave nothing behind them; nobody listens."""
+        core = self._core
+        queue.forget_claimed(lookup_ids, size)
+        core.count_bytes(queue, -size)
+        core.traffic.left(MessageClass.ACK_RECEIVE, len(gone))
+        if core.fates is not None:
+            core.fates.removed_all(gone, MessageClass.ACK_RECEIVE)
         self.after_removal(queue)
 
     def release_from(self, owner: object, position: Position) -> None:

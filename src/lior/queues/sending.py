@@ -101,19 +101,24 @@ class Sending:
         else:
             core.submit(change)
 
-    def stage(self, change: Change, descriptor: OpenQueueDescriptor, message: Message) -> None:
-        """Send to one queue outside a transaction, as part of somebody's change. `check` comes before."""
+    def stage(
+        self, change: Change, descriptor: OpenQueueDescriptor, message: Message, place: MessageTransaction | None = None
+    ) -> None:
+        """Send to one queue, in a transaction if it has a place in one, as part of somebody's change."""
+        size = check_message(message)
         queue = descriptor.require(SEND_ACCESS, "send")
+        self._check_target(queue, descriptor, message, place is not None)
+        self._core.require_room(queue, size)
         self._stamp(change, message)
-        self._stage_send(change, queue, descriptor, message, None)
-        self._core.traffic.sent += 1
+        self._address(queue, descriptor, message, place is not None)
+        if place is not None:
+            message.priority, message.delivery_guarantee = 0, 1  # [MS-MQMQ] 2.2.19.1
+            message.transaction = place
+        self.stage_arrival(change, queue, message, size)
+        change.then(self._count_sent)
 
-    def check(self, descriptor: OpenQueueDescriptor, message: Message, transactional: bool) -> Queue:
-        """Everything but the room for it; the queue that it would go to."""
-        check_message(message)
-        queue = descriptor.require(SEND_ACCESS, "send")
-        self._check_target(queue, descriptor, message, transactional)
-        return queue
+    def _count_sent(self) -> None:
+        self._core.traffic.sent += 1
 
     def _change(self, queue: Queue, message: Message) -> Change:
         """The change for a recoverable message: that of the one before, if this goes to the same queue and nothing
@@ -437,10 +442,7 @@ class Sending:
         core.traffic.arrived += count
         core.traffic.arrived_bytes += total
         step_all(positions, State.STAGED, _PUBLISH)
-        queue_id, expires = queue.queue_id, core.expiries.add
-        for position in positions:
-            if position.expires:
-                expires(position.expires, queue_id, position.lookup_id)
+        self._note_expiry(queue, positions)
         if core.fates is not None:
             core.fates.arrived_all(positions)
         if queue.waiters or core.message_listeners:
@@ -450,6 +452,19 @@ class Sending:
         queue.publish_all(positions)
         if isinstance(queue, OutgoingQueue) and not queue.awaited and core.listeners:
             core.emit(MessageAwaitsTransfer(queue))
+
+    def _note_expiry(self, queue: Queue, positions: Sequence[Position]) -> None:
+        expiries, ends = self._core.expiries, {position.expires for position in positions}
+        if len(ends) == 1:  # nearly always: they were sent in the same second
+            (end,) = ends
+            if end:
+                expiries.add_all(end, queue.queue_id, [position.lookup_id for position in positions])
+        else:
+            for position in positions:
+                if position.expires:
+                    expiries.add(position.expires, queue.queue_id, position.lookup_id)
+        if not positions[0].stored and any(ends):
+            self._core.wake()  # no commit comes after which the engine would look when they expire
 
     def insert_failed_all(self, queue: Queue, positions: Sequence[Position]) -> None:
         for position in reversed(positions):

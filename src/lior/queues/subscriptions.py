@@ -9,8 +9,10 @@ priority, of transactions that end late and of readers that give back come in be
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, groupby, islice
 from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
@@ -24,10 +26,9 @@ from lior.errors import (
     NoSubscription,
     UnsupportedOperation,
 )
-from lior.message import MessageClass
 from lior.queues.access import Access
 from lior.queues.change import Change, Nobody, Reply
-from lior.queues.claim_log import CLAIMS, SUBSCRIPTION, Claim, ClaimLog, Definition, Row
+from lior.queues.claim_log import CLAIMS, SUBSCRIPTION, Claim, ClaimLog, Definition, Row, check_options
 from lior.queues.core import Core
 from lior.queues.definition import QueueType
 from lior.queues.descriptor import QueueAccessType
@@ -36,10 +37,11 @@ from lior.queues.outgoing import OutgoingQueue
 from lior.queues.ports import DeleteState, LoadedState, PutMessage, SetCounts
 from lior.queues.position import Position
 from lior.queues.queue import Queue
+from lior.queues.releasing import Releasing
 from lior.queues.removal import Removal
 from lior.security import Caller
 
-CHUNK: Final = 1024  # messages released, rejected or given back in one change
+CHUNK: Final = 1024  # messages given back in one change
 MOST: Final = 256  # subscriptions
 LONGEST_NAME: Final = 64
 
@@ -50,6 +52,7 @@ class Subscriptions:
         self._access = access
         self._removal = removal
         self._moving = moving
+        self._releasing = Releasing(core, removal)
         self._logs: dict[str, ClaimLog] = {}
 
     def __iter__(self) -> Iterator[ClaimLog]:
@@ -67,10 +70,10 @@ class Subscriptions:
         for name, log in self._logs.items():
             for row in sorted(rows.get(name, ()), key=lambda each: each.first):
                 log.adopt(row)
-                for claim in row.claims(log.definition.released + 1, row.last):
+                for claim in row.claims(log.definition.gone + 1, row.last):
                     queue = self._core.queues.get(claim.queue_id)
                     if queue is None or claim.lookup_id not in queue.available:
-                        log.rejected([claim])  # repaired away
+                        log.rejected([claim])  # released, or repaired away
                     else:
                         queue.claim(claim.lookup_id)
 
@@ -98,6 +101,7 @@ class Subscriptions:
         """Make the subscription, or take it over. Answers its log. Who resumes one names its epoch instead."""
         self._core.require_service()
         _check_name(name)
+        check_options(options)
         self._check_queues(queues, caller)
         ids = [queue.queue_id for queue in queues]
         log = self._logs.get(name.casefold())
@@ -242,71 +246,40 @@ class Subscriptions:
 
     # Plan
 
-    def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
-        """Ordinals at which `parts` ranges of about the same size end; at least one, at most one for each message."""
+    def plan(self, name: str, start: int, end: int, parts: int, part_bytes: int = 0) -> list[int]:
+        """Ordinals at which ranges of about the same size end: `parts` of them, or more if they would have more than
+        `part_bytes` each; at least one, at most one for each message."""
         log = self.find(name)
-        claims = list(log.between(start, end))
-        total, share, cuts, used = sum(c.size for c in claims), 1, [], 0
-        for at, claim in enumerate(claims):
-            used += claim.size
-            if used * parts >= total * share and at < len(claims) - 1:
-                cuts.append(claim.ordinal)
-                share += 1
+        ranges = [part for row in log.rows if row.last > start and row.first <= end
+                  and (part := row.part(start, end)).ends]  # fmt: skip
+        befores = [0, *accumulate(part.ends[-1] for part in ranges)]
+        total, cuts = befores[-1], list[int]()
+        parts = min(max(parts, -(-total // part_bytes) if part_bytes else 1, 1), sum(len(part.ends) for part in ranges))
+        for share in range(1, parts):
+            wanted = -(-total * share // parts)
+            at = min(bisect_left(befores, wanted) - 1, len(ranges) - 1)
+            ordinal = ranges[at].ordinals[bisect_left(ranges[at].ends, wanted - befores[at])]
+            if ordinal < end and (not cuts or ordinal > cuts[-1]):
+                cuts.append(ordinal)
         return [*cuts, end] if end > start else []
 
     # Release, reject, abandon
 
-    def release(self, name: str, epoch: UUID, ordinal: int, reply: Reply) -> None:
-        """Everything up to `ordinal` is received: journals, acknowledgements and counts as for any receive."""
+    def release(self, name: str, epoch: UUID, ordinal: int, reply: Reply, *, wait: bool = True) -> None:
+        """Everything up to `ordinal` is received: journals, acknowledgements and counts as for any receive. Without
+        `wait` the answer comes when it is sure, and not only when it is done."""
         self._core.require_service()
         log = self._fenced(name, epoch)
         if ordinal > log.definition.last:
-            raise InvalidParameter(f"the ordinal {ordinal} was never given; the last was {log.definition.last}",
-                                   where=log.name, remedy="the checkpoint is of another subscription")
-        if ordinal <= log.definition.released:
-            reply.set_result(log.definition.released)
-            return
-        self._require_idle(log)
-        log.busy = True
-        self._release_some(log, ordinal, reply)
+            raise InvalidParameter(f"the ordinal {ordinal} was not claimed yet", where=log.name,
+                                   remedy="the checkpoint is of another subscription")
+        self._releasing.release(log, ordinal, reply, wait=wait)
 
-    def _release_some(self, log: ClaimLog, ordinal: int, reply: Reply) -> None:
-        definition = log.definition
-        some = list(islice(log.between(definition.released, ordinal), CHUNK))
-        to = some[-1].ordinal if len(some) == CHUNK else ordinal
-        try:
-            positions = self._positions(some)
-        except LiorError as error:
-            log.busy = False
-            reply.set_exception(error)
-            return
-        change = Change()
-        change.otherwise(self._not_released, log, definition.released)
-        for position in positions:
-            self._removal.stage(change, position, MessageClass.ACK_RECEIVE)
-        self._stage_end(change, log, some, to)
-        change.then(self._released_some, log, ordinal, reply)
-        change.refuse(reply)
-        self._core.submit(change)
-
-    def _stage_end(self, change: Change, log: ClaimLog, claims: list[Claim], to: int) -> None:
-        """Claims up to `to` end with this change."""
-        log.definition.released = to
-        change.operations.append(log.definition.record())
-        change.operations += [DeleteState(CLAIMS, row.key(log.name)) for row in log.rows if row.last <= to]
-        change.then(log.ended, claims, to)
-
-    def _released_some(self, log: ClaimLog, ordinal: int, reply: Reply) -> None:
-        if log.definition.released < ordinal:
-            self._release_some(log, ordinal, reply)
-            return
-        log.busy = False
-        if not reply.cancelled():
-            reply.set_result(ordinal)
-
-    def _not_released(self, log: ClaimLog, before: int) -> None:
-        log.definition.released = before
-        log.busy = False
+    def resume(self) -> None:
+        """Releases that were under way when the queue manager ended."""
+        for log in self:
+            if log.definition.gone < log.definition.released:
+                self._releasing.resume(log, Nobody())
 
     def _positions(self, claims: Sequence[Claim]) -> list[Position]:
         """In runs of one queue each, as they were claimed."""
@@ -350,6 +323,14 @@ class Subscriptions:
         self._core.require_service()
         log = self.find(name)
         self._require_idle(log)
+        if log.window is not None:
+            raise ClaimBusy("a release goes on", where=log.name, remedy="try again when it is done")
+        if log.definition.gone < log.definition.released:  # one that failed: what was released is not given back
+            self._releasing.resume(log, _Then(reply, partial(self._abandon_rest, log, forget, reply)))
+        else:
+            self._abandon_rest(log, forget, reply)
+
+    def _abandon_rest(self, log: ClaimLog, forget: bool, reply: Reply) -> None:
         log.busy = True
         log.definition.epoch = str(self._core.ids.guid())
         self._abandon_some(log, forget, reply)
@@ -365,7 +346,7 @@ class Subscriptions:
             reply.set_exception(error)
             return
         change = Change()
-        change.otherwise(self._not_released, log, definition.released)
+        change.otherwise(self._not_abandoned, log, definition.released)
         for position in positions:
             change.operations.append(
                 SetCounts(position.queue.queue_id, position.lookup_id, position.abort_count + 1))
@@ -375,6 +356,18 @@ class Subscriptions:
         change.then(self._abandoned_some, log, positions, forget, reply)
         change.refuse(reply)
         self._core.submit(change)
+
+    def _stage_end(self, change: Change, log: ClaimLog, claims: list[Claim], to: int) -> None:
+        """Claims up to `to` end with this change."""
+        log.definition.released = to
+        change.operations.append(log.definition.record(gone=to))
+        change.operations += [DeleteState(CLAIMS, row.key(log.name)) for row in log.rows if row.last <= to]
+        change.then(log.left, len(claims), sum(claim.size for claim in claims))
+        change.then(log.ended, to)
+
+    def _not_abandoned(self, log: ClaimLog, before: int) -> None:
+        log.definition.released = before
+        log.busy = False
 
     def _abandoned_some(self, log: ClaimLog, given: list[Position], forget: bool, reply: Reply) -> None:
         for position in given:
@@ -426,6 +419,23 @@ class Subscriptions:
             "touched": definition.touched,
             "claim_timeout": definition.claim_timeout,
         }
+
+
+class _Then:
+    """What follows if a call succeeds; who waits for it hears of its failure."""
+
+    def __init__(self, reply: Reply, follow: Callable[[], None]) -> None:
+        self._reply = reply
+        self._follow = follow
+
+    def cancelled(self) -> bool:
+        return False
+
+    def set_result(self, value: object, /) -> None:
+        self._follow()
+
+    def set_exception(self, error: LiorError, /) -> None:
+        self._reply.set_exception(error)
 
 
 def _check_name(name: str) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
+from struct import Struct
 from struct import error as StructError
 from typing import Final
 from uuid import UUID
@@ -24,7 +25,7 @@ from lior.errors import InvalidParameter
 from lior.message import NULL_CORRELATION_ID, Message, ObjectId
 from lior.queues.acknowledgements import POSITIVE
 from lior.queues.core import Clock
-from lior.queues.fates import Fate
+from lior.queues.fates import Fate, Removed
 from lior.queues.moving import POISON
 from lior.queues.position import Position
 from lior.queues.queue import Queue
@@ -45,6 +46,9 @@ MOST_WAITING: Final = 256 * 1024  # rows that the thread has yet to write
 _SIZE: Final = ROW.size
 _BUFFER: Final = _SIZE * CHUNK_ROWS
 _pack: Final = ROW.pack_into
+# The same row in two: what is different in each of many, and what is not
+_END: Final = Struct("<dIHB")
+_pack_row: Final = Struct(f"<IHQ{_END.size}s").pack_into
 _NO_QUEUE: Final = ("", "")
 # Plain numbers: looking one up in the enumeration costs as much as the rest of a row
 _ARRIVED, _EXPRESS, _REMOVED, _HANDED = (
@@ -145,23 +149,25 @@ class Recorder:
                 return
         self._tell_all(_ARRIVED if stored else _EXPRESS, positions, positions[-1].arrival_time, 0, "")
 
-    def removed_all(self, positions: Sequence[Position], reason: int) -> None:
+    def removed_all(self, positions: Sequence[Removed], reason: int) -> None:
         self._tell_all(_REMOVED, positions, self._wall(), reason, "")
 
     def handed_all(self, positions: Sequence[Position], hop: str) -> None:
         self._tell_all(_HANDED, positions, self._wall(), 0, hop)
 
-    def _tell_all(self, fate: int, positions: Sequence[Position], now: float, reason: int, detail: str) -> None:
+    def _tell_all(self, fate: int, positions: Sequence[Removed], now: float, reason: int, detail: str) -> None:
         own, details, correlations = self._own, self._details, self._correlations
-        places, buffer, at = self._places, self._buffer, self._at
+        buffer, at, queue, end = self._buffer, self._at, None, b""
         for position in positions:
-            message, queue = position.message, position.queue
-            place = places.get(queue)
+            message = position.message
             try:
+                if position.queue is not queue:
+                    queue = position.queue
+                    end = _END.pack(now, reason, self._place(queue), fate)
                 lineage, number = message.identifier  # type: ignore[misc]
-                _pack(buffer, at, number, 0 if lineage is own else self._lineage(lineage), position.lookup_id, now,
-                      reason, self._place(queue) if place is None else place, fate)  # fmt: skip
+                _pack_row(buffer, at, number, 0 if lineage is own else self._lineage(lineage), position.lookup_id, end)
             except (StructError, TypeError):
+                queue = None
                 self._left_out += 1
                 continue
             if message.label:
@@ -174,7 +180,7 @@ class Recorder:
             if at == _BUFFER:  # all of these are new then
                 self._hand_over()
                 own, details, correlations = self._own, self._details, self._correlations
-                places, buffer, at = self._places, self._buffer, self._at
+                buffer, at, queue = self._buffer, self._at, None
         if self._resting and at:
             self._plan()
 
@@ -326,7 +332,7 @@ class FailureRecorder(Recorder):
         if reason not in POSITIVE:
             super().removed(position, reason)
 
-    def removed_all(self, positions: Sequence[Position], reason: int) -> None:
+    def removed_all(self, positions: Sequence[Removed], reason: int) -> None:
         if reason not in POSITIVE:
             super().removed_all(positions, reason)
 

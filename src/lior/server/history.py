@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, Final
 from uuid import UUID
 
@@ -45,6 +45,20 @@ def place_of(queue: Queue) -> Entry:
     return {"queue": queue.name, "queue_kind": queue.kind.value}
 
 
+def still_there(rows: Iterable[FateRow], arrivals: Set[int] = _ARRIVALS) -> dict[tuple[ObjectId, str, int], FateRow]:
+    """Of such arrivals, those whose message the rows do not tell to have left the queue: where it is now."""
+    alive: dict[tuple[ObjectId, str, int], FateRow] = {}
+    for row in rows:
+        place = row.identifier, row.queue, row.lookup_id
+        if row.kind in arrivals:
+            alive[place] = row
+        elif row.kind == Fate.MOVED and (found := alive.pop((row.identifier, row.detail, row.lookup_id), None)):
+            alive[place] = found._replace(queue=row.queue, queue_kind=row.queue_kind)
+        elif row.kind in (Fate.REMOVED, Fate.DELIVERED):
+            alive.pop(place, None)
+    return alive
+
+
 class Teller:
     """`started` is when the record of this run began, `host_of` knows the addresses of other queue managers."""
 
@@ -79,16 +93,7 @@ class Teller:
 
     def _ended(self, rows: Iterable[FateRow], there: Seen) -> Iterable[Entry]:
         """Express messages that were in a queue when the queue manager stopped."""
-        alive: dict[tuple[ObjectId, str, int], FateRow] = {}
-        for row in rows:
-            place = row.identifier, row.queue, row.lookup_id
-            if row.kind == Fate.ARRIVED_EXPRESS:
-                alive[place] = row
-            elif row.kind == Fate.MOVED and (found := alive.pop((row.identifier, row.detail, row.lookup_id), None)):
-                alive[place] = found._replace(queue=row.queue, queue_kind=row.queue_kind)
-            elif row.kind in (Fate.REMOVED, Fate.DELIVERED):
-                alive.pop(place, None)
-        for place, row in alive.items():
+        for place, row in still_there(rows, {Fate.ARRIVED_EXPRESS}).items():
             if place not in there and row.time < self._started and not self._answers(row):
                 yield self._base(row) | {"what": "ended", "time": self._started, "reason": ""}
 

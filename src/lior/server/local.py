@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from lior.errors import IllegalPropertyValue, LiorError, UnsupportedOperation
+from lior.errors import (
+    IllegalPropertyValue,
+    InvalidParameter,
+    LiorError,
+    QueueNotFound,
+    ServiceNotAvailable,
+    UnsupportedOperation,
+)
 from lior.message import Message, ObjectId
 from lior.names import parse_path_name
 from lior.queues.definition import QueueProperties
@@ -25,13 +32,15 @@ from lior.queues.descriptor import (
 from lior.queues.machine import QUEUE_MANAGER
 from lior.queues.manager import QueueManager
 from lior.queues.outgoing import OutgoingQueue
-from lior.queues.publishing import Item
+from lior.queues.publishing import SLICE, Item
 from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.security import Caller, SecurityDescriptor
 from lior.server import figures
-from lior.server.engine import Engine, EngineStore, FutureReply
+from lior.server.engine import Engine, EngineStore
 from lior.server.fates import ALL, keep_record, recorder
+from lior.server.gathering import ALONE, EXPRESS, RECOVERABLE
+from lior.server.replies import FutureReply
 from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
 from lior.server.transfer_security import install
 from lior.server.whereabouts import Whereabouts, wanted_of
@@ -93,26 +102,18 @@ class LocalBackend(Generic[Info]):
 
     def send(self, handle: OpenQueueDescriptor, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]:
         """A producer who outruns the disk waits in line. What is sent in a transaction is not: its begin was."""
-        found = None if transaction is None else self.manager.transactions.find(transaction)
         engine = self.engine
+        if transaction is not None:
+            return engine.call(self._sending.send, handle, message, self.manager.transactions.find(transaction))
         future = engine.future()
-        if engine.crowded and found is None:
-            engine.line_up(partial(self._send_in_turn, handle, message, future))
-            return future
-        try:
-            self._sending.send(handle, message, found, future)
-        except LiorError as error:
-            future.set_exception(error)
-            return future
-        return engine.in_turn(future) if future.done() else future
-
-    def _send_in_turn(self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]) -> None:
-        if future.done():  # its caller went away
-            return
-        try:
-            self._sending.send(handle, message, None, future)
-        except LiorError as error:
-            future.set_exception(error)
+        kind = RECOVERABLE if message.delivery_guarantee else EXPRESS
+        if engine.crowded:
+            engine.line_up(partial(self._send_in_turn, kind, handle, message, future))
+        elif kind == EXPRESS:
+            engine.gathering.express(handle, message, future)
+        else:
+            engine.gathering.add(kind, handle, message, future)
+        return future
 
     def send_alone(self, handle: OpenQueueDescriptor, message: Message) -> Awaitable[ObjectId]:
         """In a transaction of its own. To several queues that takes three calls."""
@@ -121,20 +122,16 @@ class LocalBackend(Generic[Info]):
         engine = self.engine
         future = engine.future()
         if engine.crowded:
-            engine.line_up(partial(self._send_alone_in_turn, handle, message, future))
+            engine.line_up(partial(self._send_in_turn, ALONE, handle, message, future))
         else:
-            self._send_alone_in_turn(handle, message, future)
+            engine.gathering.add(ALONE, handle, message, future)
         return future
 
-    def _send_alone_in_turn(
-        self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]
+    def _send_in_turn(
+        self, kind: int, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]
     ) -> None:
-        if future.done():  # its caller went away
-            return
-        try:
-            self.manager.transactions.send_alone(handle, message, future)
-        except LiorError as error:
-            future.set_exception(error)
+        if not future.done():  # else its caller went away
+            self.engine.gathering.one(kind, handle, message, future)
 
     async def _send_in_transaction(self, handle: OpenQueueDescriptor, message: Message) -> ObjectId:
         identifier = await self.begin()
@@ -311,11 +308,10 @@ class LocalBackend(Generic[Info]):
     # Claims
 
     async def subscriptions(self) -> list[dict[str, Any]]:
-        return [self.manager.subscriptions.figures(log) for log in self.manager.subscriptions]
+        return [figures.subscription_figures(self.manager, log) for log in self.manager.subscriptions]
 
     def abandon_subscription(self, name: str) -> Awaitable[None]:
-        log = self.manager.subscriptions.find(name)
-        self._check_claims(log.definition.queues)
+        self._check_subscription(name)
         return self._call(self.manager.subscriptions.abandon, name)
 
     async def subscribe(self, name: str, queues: list[str], takeover: bool, options: Mapping[str, Any]) -> Any:
@@ -325,15 +321,19 @@ class LocalBackend(Generic[Info]):
         return self.manager.subscriptions.figures(log)
 
     def claim(self, name: str, epoch: UUID, start: int, max_rows: int, max_bytes: int) -> Awaitable[int]:
+        self._check_subscription(name)
         return self._call(self.manager.subscriptions.claim, name, epoch, start, max_rows, max_bytes)
 
-    async def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
-        return self.manager.subscriptions.plan(name, start, end, parts)
+    async def plan(self, name: str, start: int, end: int, parts: int, part_bytes: int = 0) -> list[int]:
+        self._check_subscription(name)
+        return self.manager.subscriptions.plan(name, start, end, parts, part_bytes)
 
-    def release(self, name: str, epoch: UUID, ordinal: int) -> Awaitable[int]:
-        return self._call(self.manager.subscriptions.release, name, epoch, ordinal)
+    def release(self, name: str, epoch: UUID, ordinal: int, wait: bool = True) -> Awaitable[int]:
+        self._check_subscription(name)
+        return self._call(self.manager.subscriptions.release, name, epoch, ordinal, wait=wait)
 
     def reject_claimed(self, name: str, epoch: UUID, ordinals: list[int]) -> Awaitable[int]:
+        self._check_subscription(name)
         return self._call(self.manager.subscriptions.reject, name, epoch, ordinals)
 
     async def publish(self, writer: str, batch: int, stages: list[str]) -> int:
@@ -341,28 +341,64 @@ class LocalBackend(Generic[Info]):
         directory, most = getattr(self._store, "directory", None), self.most_published
         if directory is None:
             raise UnsupportedOperation("a queue manager in memory puts nothing aside", where="publish")
-        last = self.manager.publishing.last(writer)
-        items: list[Item] = []
-        if last is None or batch > last:
-            staged = await asyncio.to_thread(read_stages, directory, stages, most)
-            opened: dict[str, OpenQueueDescriptor] = {}
+        if not self._caller.is_administrator:  # nobody uses up the numbers of another's batches
+            writer = f"{self._caller.sid}/{writer}"
+        staged: list[Any] = []
+        if not self._is_published(writer, batch):
             try:
-                for name in dict.fromkeys(each.destination for each in staged):
-                    opened[name] = self.manager.open(
-                        name, QueueAccessType.SEND, QueueShareMode.DENY_NONE, caller=self._caller)
-                items = [Item(opened[each.destination], each.message, each.transactional) for each in staged]
-                sent: int = await self._call(self.manager.publishing.publish, writer, batch, items)
-            finally:
-                for handle in opened.values():
-                    self.manager.close(handle)
-        else:
-            sent = await self._call(self.manager.publishing.publish, writer, batch, items)
+                staged = await asyncio.to_thread(read_stages, directory, stages, most)
+            except InvalidParameter:
+                if not self._is_published(writer, batch):  # else meanwhile, by a call whose answer was lost
+                    raise
+        opened: dict[str, OpenQueueDescriptor] = {}
+        try:
+            for name in dict.fromkeys(each.destination for each in staged):
+                opened[name] = self.manager.open(
+                    name, QueueAccessType.SEND, QueueShareMode.DENY_NONE, caller=self._caller)
+            sent = await self._published(writer, batch, [
+                Item(opened[each.destination], each.message, each.transactional) for each in staged])
+        finally:
+            for handle in opened.values():
+                self.manager.close(handle)
         await asyncio.to_thread(discard_stages, directory, stages)
         return sent
 
-    def _check_claims(self, queue_ids: Iterable[int]) -> None:
-        """Who may give claims back is who may take messages."""
-        for queue_id in queue_ids:
+    async def _published(self, writer: str, batch: int, items: list[Item]) -> int:
+        """In slices, between which the loop serves others."""
+        future = self.engine.future()
+        publication = self.manager.publishing.begin(writer, batch, FutureReply(future))
+        if publication is not None:
+            try:
+                for at in range(0, len(items), SLICE):
+                    publication.add(items[at : at + SLICE])
+                    await asyncio.sleep(0)
+                publication.end()
+            except LiorError:
+                raise
+            except BaseException:
+                publication.give_up(ServiceNotAvailable("the call was cancelled", where=writer))
+                raise
+        sent: int = await future
+        return sent
+
+    def _is_published(self, writer: str, batch: int) -> bool:
+        last = self.manager.publishing.last(writer)
+        return last is not None and batch <= last
+
+    async def may_read(self, subscription: str, queue_id: int) -> None:
+        """Bulk transfer reads the store itself, and asks here for its client: may he look at this queue, and at what
+        this subscription has claimed?"""
+        if subscription:
+            self._check_subscription(subscription)
+        if queue_id:
+            queue = self.manager.core.queues.get(queue_id)
+            if queue is None:
+                raise QueueNotFound("there is no such queue here", where=str(queue_id), remedy="see: lior queue list")
+            self.manager.access.check_open(self._caller, queue, QueueAccessType.PEEK)
+
+    def _check_subscription(self, name: str) -> None:
+        """Who may act for a subscription is who may take messages out of its queues."""
+        for queue_id in self.manager.subscriptions.find(name).definition.queues:
             queue = self.manager.core.queues.get(queue_id)
             if queue is not None:
                 self.manager.access.check_open(self._caller, queue, QueueAccessType.RECEIVE)
@@ -411,6 +447,7 @@ class LocalBackend(Generic[Info]):
     def _now(self, function: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
         """A call that changes memory only: answered at once."""
         future = self.engine.future()
+        self.engine.gathering.stage()
         try:
             future.set_result(function(*arguments, **options))
         except LiorError as error:
@@ -418,6 +455,7 @@ class LocalBackend(Generic[Info]):
         return future
 
     def _start(self, read: Read, function: Any, *arguments: Any, **options: Any) -> Read:
+        self.engine.gathering.stage()
         try:
             function(*arguments, FutureReply(read), **options)
         except LiorError as error:

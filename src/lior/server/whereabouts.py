@@ -26,13 +26,15 @@ from lior.queues.transactions import PREPARED_QUEUE
 from lior.security import Caller, QueueManagerAccess
 from lior.server.engine import Engine, EngineStore
 from lior.server.fates import Recorder
-from lior.server.history import Entry, Seen, Teller, class_name, place_of
+from lior.server.history import Entry, Seen, Teller, class_name, place_of, still_there
+from lior.store.fate_chunks import FateRow
 from lior.store.fates import Found
 from lior.store.search import Place, Wanted
 from lior.wire.admin_json import object_id
 
 MOST_PLACES: Final = 1000  # in one answer
 LOOK: Final = QueueManagerAccess.PEEK_DEADLETTER | QueueManagerAccess.PEEK_JOURNAL_QUEUE_MESSAGE
+_IN_QUEUE: Final = frozenset({State.AVAILABLE, State.LOCKED, State.PURGE_PENDING})
 Progress = Callable[[int, int], None]
 Held = list[tuple[Queue, list[Position]]]
 
@@ -71,7 +73,7 @@ class Whereabouts:
         for place in places:
             self._add_stored(place)
         for position in express:
-            if position.state in (State.AVAILABLE, State.LOCKED, State.PURGE_PENDING):
+            if position.state in _IN_QUEUE:
                 self._add_position(position.queue, position)
         for transaction in list(core.transactions.values()):
             self._add_unsent(transaction)
@@ -79,6 +81,7 @@ class Whereabouts:
         kept, started = Found([], []), 0.0
         if isinstance(recorder, Recorder):
             kept, started = await recorder.find(self._wanted), recorder.started
+            self._add_arrived(kept.rows)
         teller = Teller(core.properties.identifier, self._wanted, started, core.peers.host_of)
         return teller.told(kept, self._entries, self._there)
 
@@ -135,7 +138,8 @@ class Whereabouts:
         entry = self._entry(queue, position.lookup_id, position.message, position.arrival_time)
         entry["state"] = _state(queue, position)
         entry["aborts"] = position.abort_count
-        entry["express"] = True
+        if not position.stored:
+            entry["express"] = True
         self._entries.append(entry)
 
     def _entry(self, queue: Queue, lookup_id: int, message: Message, time: float) -> Entry:
@@ -163,6 +167,17 @@ class Whereabouts:
             "label": message.label,
             "reason": class_name(reason),
         }
+
+    def _add_arrived(self, rows: list[FateRow]) -> None:
+        """What came while the store was searched: the record is as of now, and would tell of an arrival only."""
+        queues = {queue.name: queue for queue in self._manager.core.queues.values()}
+        for place in still_there(rows):
+            _, name, lookup_id = place
+            if place in self._there or name not in queues or len(self._entries) >= MOST_PLACES:
+                continue
+            position = queues[name].positions.get(lookup_id)
+            if position is not None and position.state in _IN_QUEUE and self._wanted.is_about(position.message):
+                self._add_position(position.queue, position)
 
     def _add_prepared(self, place: Place) -> None:
         for transaction in self._manager.core.transactions.values():

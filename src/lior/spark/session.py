@@ -20,11 +20,15 @@ _LOCAL: Final = {
     # a session lives for a job: quick to start goes before quick in the long run
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
+_EVERYWHERE: Final = {"spark.sql.session.timeZone": "UTC"}
 
 
 @contextmanager
-def session(master: str = "local[*]", name: str = "lior", settings: dict[str, str] | None = None) -> Iterator[Any]:
-    """`master` is Spark's, or sc://host:port for Spark Connect."""
+def session(
+    master: str = "local[*]", name: str = "lior", settings: dict[str, str] | None = None, log: str = ""
+) -> Iterator[Any]:
+    """`master` is Spark's, or sc://host:port for Spark Connect. A session that is there already is used, and left as
+    it is. What Spark prints goes into the file `log`, if one is named."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     try:
@@ -32,25 +36,60 @@ def session(master: str = "local[*]", name: str = "lior", settings: dict[str, st
     except ImportError as error:
         raise BadConfiguration("pyspark is not installed", where="lior pipeline",
                                remedy="pip install 'lior[spark]'") from error
-    builder: Any = SparkSession.builder
+    found = SparkSession.getActiveSession()
+    if found is not None:
+        yield found
+        return
     if master.startswith("sc://"):
-        builder = builder.remote(master)
+        spark = _remote(SparkSession.builder, master, settings or {})
     else:
         require_java()
-        builder = builder.master(master).appName(name)
-        if "127.0.0.1" in master or master.startswith("local"):
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            for key, value in _LOCAL.items():
-                builder = builder.config(key, value)
-    for key, value in {"spark.sql.session.timeZone": "UTC", **(settings or {})}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    if not master.startswith("sc://"):
-        spark.sparkContext.setLogLevel("ERROR")
+        with _stderr_in(log):
+            spark = _classic(SparkSession.builder, master, name, settings or {})
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _remote(builder: Any, master: str, settings: dict[str, str]) -> Any:
+    try:
+        builder = builder.remote(master)
+        for key, value in {**_EVERYWHERE, **settings}.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    except ImportError as error:
+        raise BadConfiguration(f"Spark Connect needs more packages: {error}"[:300], where=master,
+                               remedy="pip install 'lior[spark]'") from error
+
+
+def _classic(builder: Any, master: str, name: str, settings: dict[str, str]) -> Any:
+    builder = builder.master(master).appName(name)
+    local = master.startswith(("local", "spark://127."))
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for key, value in {**(_LOCAL if local else {}), **_EVERYWHERE, **settings}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+@contextmanager
+def _stderr_in(log: str) -> Iterator[None]:
+    """A process that is started meanwhile, Spark's JVM, keeps this file as its standard error."""
+    if not log:
+        yield
+        return
+    sys.stderr.flush()
+    ours, file = os.dup(2), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        os.close(file)
 
 
 def require_java() -> None:

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 
 from lior.errors import ClaimBusy, ClaimFenced, InvalidParameter, MessageNotFound
 from lior.spark import failpoints
-from lior.spark.broker import Broker
+from lior.spark.broker import Broker, Position
 from lior.spark.connecting import broker_for
 from lior.spark.malformed import filtered
 from lior.spark.offsets import ClaimOffset
@@ -46,8 +46,12 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._name = options.subscription
         self._broker: Broker | None = None
         self._epoch = ""
-        self._target: int | None = None  # of a run that ends with what was there at its beginning
+        self._waiting: int | None = None  # messages at the beginning of a run that ends with those
+        self._target: int | None = None  # the ordinal with which that run ends
+        self._end = 0  # the last ordinal claimed
         self._waiting_since: float | None = None
+        self._released = 0  # by this reader
+        self._unfinished = False  # messages of a release may still be on their way out
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_broker": None}
@@ -69,48 +73,68 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         position = self.broker.position(self._name)
-        if position is None:
-            self._target = self.broker.depth(self._options.queue_names)
-        else:
-            self._target = position.last + position.lag
+        self._waiting = self.broker.depth(self._options.queue_names) if position is None else position.lag
+        self._target = None
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Everything up to `start` is in the sink, and Spark has written that down: it is released here, because
         `commit` comes a batch later and never for the last one."""
         at = ClaimOffset.from_json(start, self._name)
+        failpoints.reached("after commit file")
         if at.epoch:
             self._epoch = at.epoch
-            self._release(at)
+            self._release(at, wait=False)
         else:
             at = self._first(at)
         rows, size = self._limits(limit)
-        if self._target is not None:
+        if self._waiting is not None:
+            if self._target is None:
+                claimed = self.broker.claimed_behind(self._name, at.ordinal)
+                self._target = at.ordinal + claimed + self._waiting
             rows = min(rows, self._target - at.ordinal)
         if rows <= 0 or self._should_wait(limit):
-            return start
+            return self._at_rest(at, start)
         end = self._patiently(lambda: self.broker.claim(self._name, self._epoch, at.ordinal, rows, size))
         failpoints.reached("after claim")
+        self._end = end
         if end == at.ordinal:
-            return start
+            return self._at_rest(at, start)
         self._waiting_since = None
         return ClaimOffset(self._name, self.broker.epoch_of(self._epoch, at.ordinal), end).to_json()
+
+    def _at_rest(self, at: ClaimOffset, start: dict[str, Any]) -> dict[str, Any]:
+        """Nothing to read. A query may end now: what it has read is out of the queues before it does."""
+        if at.epoch == self._epoch and self._unfinished:
+            self._release(at, wait=True)
+        return start
 
     def _first(self, at: ClaimOffset) -> ClaimOffset:
         """A checkpoint without a batch yet. Whoever claimed without ever releasing did not get to write it down, and
         is replaced; a reader that did stays, unless it is to be taken over."""
-        options = self._options
         if self._epoch:
             position = self.broker.position(self._name)
             if position is None or position.epoch != self._epoch:
                 raise ClaimFenced("another reader has taken over the subscription", where=self._name,
                                   remedy="stop this query")
         else:
-            known = self.broker.position(self._name)
-            takeover = known is not None and (options.starting_position == "takeover" or not known.released)
-            position = self._patiently(lambda: self.broker.subscribe(
-                self._name, options.queue_names, takeover, options.claim_timeout))
+            position = self._subscribed(self.broker.position(self._name))
             self._epoch = position.epoch
         return ClaimOffset(self._name, self._epoch, position.released)
+
+    def _subscribed(self, known: Position | None) -> Position:
+        options = self._options
+        takeover = known is not None and (options.starting_position == "takeover" or not known.released)
+        try:
+            return self._patiently(lambda: self.broker.subscribe(
+                self._name, options.queue_names, takeover, options.claim_timeout))
+        except ClaimFenced:
+            if known is not None:
+                raise
+            # There was none a moment ago: the answer to our own call was lost, and it was made again
+            known = self.broker.position(self._name)
+            if known is None or known.released:
+                raise
+            return self._subscribed(known)
 
     def _limits(self, limit: ReadLimit) -> tuple[int, int]:
         """One limit comes at a time; ours go with it. A run that is to end still takes no more than fits a batch."""
@@ -126,7 +150,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _should_wait(self, limit: ReadLimit) -> bool:
         """For more messages, unless it was long enough."""
         wanted = limit.min_rows if isinstance(limit, ReadMinRows) else self._options.min_messages_per_trigger
-        if not wanted or self._target is not None:
+        if not wanted or self._waiting is not None:
             return False
         position = self.broker.position(self._name)
         if position is None or position.lag >= wanted:
@@ -141,15 +165,19 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = self.broker.position(self._name)
         if position is None:
             return None
-        return ClaimOffset(self._name, position.epoch, position.last + position.lag).to_json()
+        return ClaimOffset(self._name, position.epoch, max(position.last, self._end) + position.lag).to_json()
 
     def commit(self, end: dict[str, Any]) -> None:
         at = ClaimOffset.from_json(end, self._name)
         if at.epoch:
-            self._release(at)
+            self._release(at, wait=False)
 
-    def _release(self, at: ClaimOffset) -> None:
-        self._patiently(lambda: self.broker.release(self._name, at.epoch, at.ordinal))
+    def _release(self, at: ClaimOffset, *, wait: bool) -> None:
+        """Nobody needs to wait for the messages to go while there is a batch to read: they will."""
+        if wait or at.ordinal > self._released:
+            self._patiently(lambda: self.broker.release(self._name, at.epoch, at.ordinal, wait))
+        self._released = max(self._released, at.ordinal)
+        self._unfinished = not wait
         failpoints.reached("after release")
 
     def _patiently(self, call: Callable[[], T]) -> T:
@@ -180,15 +208,10 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             low = 0 if position is None else position.released
         if last.ordinal <= low:
             return []
-        parts = max(self._options.min_partitions, self._size_of(low, last.ordinal))
-        ends = self.broker.plan(self._name, low, last.ordinal, parts)
+        options = self._options
+        ends = self.broker.plan(self._name, low, last.ordinal, options.min_partitions, options.max_bytes_per_partition)
         starts = [low, *ends[:-1]]
         return [ClaimRange(last.epoch, one, other) for one, other in zip(starts, ends, strict=True)]
-
-    def _size_of(self, low: int, high: int) -> int:
-        """How many partitions the bytes of a batch want, which had a limit when it was claimed."""
-        share = min(1.0, (high - low) / self._options.max_messages_per_trigger)
-        return max(1, round(share * self._options.max_bytes_per_trigger / self._options.max_bytes_per_partition))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ClaimRange)
@@ -196,7 +219,12 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         broker = broker_for(options)
         try:
             batches = broker.fetch(self._name, partition.epoch, partition.low, partition.high, options.column_names)
-            yield from filtered(batches, options)
+            rows = filtered(batches, options)
+            if options.files_to:
+                from lior.spark.files import written
+
+                rows = written(rows, options.files_to, self._name, partition.low, partition.high)
+            yield from rows
         except MessageNotFound:
             if options.fail_on_data_loss:
                 raise

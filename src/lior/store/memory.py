@@ -20,12 +20,15 @@ from lior.queues.ports import (
     LoadedState,
     MoveMessage,
     Operation,
+    Outline,
+    Packed,
     PutMessage,
     PutQueue,
     PutState,
     SetCounts,
     StoredMessage,
 )
+from lior.store.outline import outline
 from lior.store.plan import INT64, not_as_expected
 from lior.store.record import decode, encode
 from lior.store.search import Place, Step, Wanted
@@ -82,6 +85,18 @@ class MemoryStore:
             rows = sorted(item for item in self._messages.get(queue_id, {}).items() if item[0] > after_lookup_id)
         return [_stored(lookup_id, row) for lookup_id, row in rows[:max(limit, 0)]]
 
+    def fetch_all(self, queue_id: int, lookup_ids: Sequence[int]) -> list[StoredMessage]:
+        with self._access:
+            self._check()
+            rows = self._messages.get(queue_id, {})
+            return [_stored(lookup_id, rows[lookup_id]) for lookup_id in lookup_ids if lookup_id in rows]
+
+    def outlines(self, queue_id: int, lookup_ids: Sequence[int]) -> list[Outline]:
+        with self._access:
+            self._check()
+            rows = self._messages.get(queue_id, {})
+            return [outline(lookup_id, rows[lookup_id].header) for lookup_id in lookup_ids if lookup_id in rows]
+
     def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:
         with self._access:
             self._check()
@@ -116,6 +131,9 @@ class MemoryStore:
 
     def prepare(self, batch: Sequence[Operation]) -> list[Operation]:
         return list(batch)
+
+    def pack(self, operations: Sequence[Operation]) -> Packed:
+        return Packed(list(operations))
 
     def commit(self, plans: Sequence[list[Operation]]) -> None:
         self.apply([operation for plan in plans for operation in plan])
@@ -238,6 +256,10 @@ class MemoryStore:
     def _delete_state(self, state: DeleteState) -> None:
         self._set(self._state, (state.kind, state.key), None)
 
+    def _packed(self, packed: Packed) -> None:
+        for operation in packed.content:
+            _APPLY[type(operation)](self, operation)
+
     def _expect_state(self, expected: ExpectState) -> None:
         if self._state.get((expected.kind, expected.key)) != expected.value:
             raise not_as_expected(expected.kind, expected.key)
@@ -259,4 +281,5 @@ _APPLY: Final[dict[type, Callable[[MemoryStore, Any], None]]] = {
     PutState: MemoryStore._put_state,
     DeleteState: MemoryStore._delete_state,
     ExpectState: MemoryStore._expect_state,
+    Packed: MemoryStore._packed,
 }

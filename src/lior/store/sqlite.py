@@ -5,7 +5,8 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from json import loads
+from itertools import starmap
+from json import dumps, loads
 from pathlib import Path
 from struct import error as StructError
 from typing import Any, Final
@@ -20,11 +21,21 @@ from lior.errors import (
     StoreUnusable,
     StoreVersion,
 )
-from lior.queues.ports import SEQUENCE_MASK, IndexEntry, LoadedState, Operation, PutQueue, StoredMessage
+from lior.queues.ports import (
+    SEQUENCE_MASK,
+    IndexEntry,
+    LoadedState,
+    Operation,
+    Outline,
+    Packed,
+    PutQueue,
+    StoredMessage,
+)
 from lior.store import backup, recovery
 from lior.store.errors import DAMAGED_TEXT, READ_ERRORS, translate
 from lior.store.lock import DirectoryLock, unusable
 from lior.store.log import LogCopier
+from lior.store.outline import outline
 from lior.store.plan import EXPECT, GUARD, Plan, not_as_expected
 from lior.store.record import decode
 from lior.store.schema import queue_check, row_check, state_check
@@ -37,6 +48,10 @@ VACUUM_PAGES: Final = 512  # given back to the disk in one idle step
 _COMMIT_BYTES: Final = 16384  # of log for one commit besides content: tree pages around it
 
 _FETCH: Final = "SELECT n, e, t, a, v, u, k, hdr, body FROM m WHERE q=? AND l=?"
+# Bound as one JSON text: as many as are wanted in one step, in the order given.
+_FETCH_ALL: Final = ("SELECT m.l, n, e, t, a, v, u, k, hdr, body FROM json_each(?) AS j CROSS JOIN m "
+                     "ON m.q=? AND m.l=j.value")
+_HEADERS: Final = "SELECT m.l, hdr FROM json_each(?) AS j CROSS JOIN m ON m.q=? AND m.l=j.value"
 _SIZES: Final = "SELECT l, n FROM m WHERE q=? AND l>=? AND l<=? ORDER BY l"
 _SCAN: Final = "SELECT l, n, e, t, a, v, u, k, hdr, body FROM m WHERE q=? AND l>? ORDER BY l LIMIT ?"
 _RECOVERABLE: Final = (MessageStorageFailed, MessageTooLarge, InvalidParameter)  # rolled back, still usable
@@ -140,6 +155,24 @@ class SqliteStore:
             raise self._failure(error) from error
         return [self._stored(queue_id, *row) for row in rows]
 
+    def fetch_all(self, queue_id: int, lookup_ids: Sequence[int]) -> list[StoredMessage]:
+        self._check()
+        try:
+            rows = self._execute(_FETCH_ALL, (dumps(lookup_ids), queue_id)).fetchall()
+        except READ_ERRORS as error:
+            raise self._failure(error) from error
+        return [self._stored(queue_id, *row) for row in rows]
+
+    def outlines(self, queue_id: int, lookup_ids: Sequence[int]) -> list[Outline]:
+        self._check()
+        try:
+            return list(starmap(outline, self._execute(_HEADERS, (dumps(lookup_ids), queue_id))))
+        except READ_ERRORS as error:
+            raise self._failure(error) from error
+        except StoreCorrupt as error:
+            error.where = f"{self._where}, queue {queue_id}"
+            raise
+
     def sizes(self, queue_id: int, first: int, last: int) -> list[tuple[int, int]]:
         self._check()
         try:
@@ -174,6 +207,9 @@ class SqliteStore:
         plan.add(batch)
         self._highest = plan.highest
         return plan
+
+    def pack(self, operations: Sequence[Operation]) -> Packed:
+        return Packed(self.prepare(operations))
 
     def commit(self, plans: Sequence[Plan]) -> None:
         """Make the batches behind the plans durable in one transaction."""

@@ -45,7 +45,7 @@ TX_ID_SHIFT, TX_ID_MASK = 4, 0xFFFFF
 # SecurityHeader.Flags
 ST_MASK: Final = 0x000F
 AU, EB, DE, AI = 0x0010, 0x0020, 0x0040, 0x0080
-AS_MASK: Final = 0x0F00
+AS_SHIFT, AS_MASK = 8, 0x0F00
 
 # DebugHeader.Flags
 QT_MASK, QT_PUBLIC = 0x0003, 0x0001
@@ -212,6 +212,18 @@ class SoapSectionHeader(Header):
     section_id: int
     reserved: int = 0
     data_length: int = 0  # UTF-16 code units with the NUL
+
+
+@wire("<HHIII", size=16)
+@dataclass(slots=True)
+class CompoundMessageHeader(Header):
+    """[MS-MQRR] 2.2.5.1.2.2, the part before Data"""
+
+    header_id: int
+    reserved: int = 0
+    http_body_size: int = 0
+    msg_body_size: int = 0
+    msg_body_offset: int = 0  # in Data
 
 
 @wire("<HH", size=4)

@@ -14,8 +14,8 @@ from uuid import UUID
 from lior.errors import Malformed
 from lior.message import INFINITE, Message
 from lior.wire.headers import MAX_PACKET_SIZE, SIGNATURE, VERSION
-from lior.wire.message_packet import to_message
 from lior.wire.plain_packets import PlainDecoder
+from lior.wire.remote_packets import from_read
 
 DL, SQ = 0x01, 0x02  # ExtensionHeader.Flags (2.2.5.2)
 _EXTENSION: Final = struct.Struct("<IIB3x")
@@ -76,7 +76,7 @@ def decode_sections(data: bytes, *, queue_manager: UUID, arrived: int = 0) -> Me
     (size,) = _PACKET_SIZE.unpack_from(data, _PACKET_SIZE_AT)
     if not 0 < size <= len(data):
         raise _malformed(f"a packet of {size} bytes in {len(data)}", "BaseHeader.PacketSize")
-    return _completed(to_message(data[:size], queue_manager=queue_manager), data[size:], arrived)
+    return _completed(from_read(data[:size], queue_manager=queue_manager), data[size:], arrived)
 
 
 def _completed(message: Message, behind: bytes, arrived: int) -> Message:

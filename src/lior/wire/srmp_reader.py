@@ -24,6 +24,7 @@ from lior.wire.srmp_values import U16, U32, shown
 from lior.wire.strict_xml import DEFAULT_LIMITS, Element, Limits, malformed, parse
 
 MAX_NAMES: Final = 128
+MAX_HEADER_TEXT: Final = 32768  # of an application; receivers bound the whole envelope
 _NAME_STARTS: Final = ("http://", "https://", NAME_PREFIX.casefold())
 MUST_UNDERSTAND: Final = (SOAP, "mustUnderstand")
 DECISIONS: Final = {"positive": True, "negative": False}
@@ -62,6 +63,16 @@ def read_any_form(document: bytes, limits: Limits = DEFAULT_LIMITS) -> Envelope:
     found.header_text = document[header.start : header.end].decode("utf-8")
     found.body_text = body.inside(document).decode("utf-8")
     return found
+
+
+def check_header_text(text: str) -> None:
+    """What an application adds to the header (SR-043): whole elements, and none that the envelope has of its own."""
+    if len(text) > MAX_HEADER_TEXT:
+        raise malformed(f"{len(text)} characters, more than {MAX_HEADER_TEXT}", "SOAP header")
+    added = parse(f'<se:Header xmlns:se="{SOAP}" xmlns="{SRMP}">{text}</se:Header>'.encode("utf-8", "surrogatepass"))
+    for entry in added.children:
+        if (entry.namespace, entry.name) in KNOWN:
+            raise malformed(f"the header entry {shown(entry.name)} is the envelope's own", "SOAP header")
 
 
 def _parts_of(root: Element) -> tuple[Element, Element]:

@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from lior.errors import InvalidParameter, Malformed, MessageTooLarge
 from lior.wire.headers import (
+    AH,
     AQ_SHIFT,
     CQ,
     DH,
@@ -45,6 +46,7 @@ from lior.wire.queue_names import (
     padding,
     utf16_text,
 )
+from lior.wire.srmp_packet import Srmp
 
 _USER_AT: Final = BaseHeader.SIZE
 _NAMES_AT: Final = BaseHeader.SIZE + UserHeader.SIZE
@@ -72,6 +74,7 @@ class UserMessage:
     transaction: Transaction | None = None
     security: Security | None = None
     debug: Debug | None = None
+    srmp: Srmp | None = None  # only in what is handed out to remote readers
     soap: Soap | None = None
     multi_queue: MultiQueueFormat | None = None
     session: SessionHeader | None = None
@@ -84,14 +87,15 @@ class UserMessage:
         return self.label[:-2].decode("utf-16-le", "surrogatepass")
 
     @classmethod
-    def decode(cls, packet: bytes | bytearray | memoryview) -> Self:
-        """The message in one packet. Anything but bytes is copied first: a buffer may change under the body."""
+    def decode(cls, packet: bytes | bytearray | memoryview, *, remote_read: bool = False) -> Self:
+        """The message in one packet. Anything but bytes is copied first: a buffer may change under the body. What a
+        `remote_read` gave may be a message that came over HTTP."""
         data, base = _checked_base(packet)
         end = base.packet_size
         session = SessionHeader.decode(data, end) if base.flags & SH else None
         user, destination, admin, response, connector_type, at = _decode_user_header(data, end)
         flags = user.flags
-        transaction, security, debug, soap, multi_queue = None, None, None, None, None
+        transaction, security, debug, srmp, soap, multi_queue = None, None, None, None, None, None
         if flags & TH:
             transaction, at = Transaction.decode(data, at, end)
         if flags & USER_SH:
@@ -110,6 +114,8 @@ class UserMessage:
             utf16_text(label, f"Label at {label_at}")
         if base.flags & DH:
             debug, at = Debug.decode(data, at, end)
+        if flags & AH and remote_read:
+            srmp, at = Srmp.decode(data, at, end)
         if flags & HH:
             soap, at = Soap.decode(data, at, end, last=not flags & MQ)
         if flags & MQ:
@@ -118,7 +124,7 @@ class UserMessage:
         if at != end and at + (-at & 3) != end:
             raise _malformed(f"{end - at} bytes behind the last header", f"offset {at}")
         return cls(base, user, properties, memoryview(data)[body_at:body_end], label, data[extension_at:body_at],
-                   destination, admin, response, connector_type, transaction, security, debug, soap, multi_queue,
+                   destination, admin, response, connector_type, transaction, security, debug, srmp, soap, multi_queue,
                    session, data, body_at, body_end)
 
     def encode(self) -> bytes:
@@ -135,6 +141,8 @@ class UserMessage:
         parts.append(padding(len(self.label) + len(self.extension) + len(self.body)))
         if self.debug is not None:
             parts.append(self.debug.encode())
+        if self.srmp is not None:
+            parts.append(self.srmp.encode())
         if self.soap is not None:
             parts.append(self.soap.encode())
         if self.multi_queue is not None:
@@ -174,7 +182,7 @@ class UserMessage:
             user.flags & ~(PRESENCE_MASK | QUEUE_TYPES_MASK) | MP | dq << DQ_SHIFT | aq << AQ_SHIFT | rq << RQ_SHIFT
             | (USER_SH if self.security is not None else 0) | (TH if self.transaction is not None else 0)
             | (CQ if self.connector_type is not None else 0) | (MQ if self.multi_queue is not None else 0)
-            | (HH if self.soap is not None else 0))
+            | (AH if self.srmp is not None else 0) | (HH if self.soap is not None else 0))
         what = _user_flags_problem(user.flags)
         if not what and base.flags & TR and not base.flags & DH:
             what = "tracing without a DebugHeader"

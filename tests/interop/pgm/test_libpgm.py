@@ -24,7 +24,7 @@ def why_not() -> str:
 
 
 WHY = why_not()
-pytestmark = [pytest.mark.skipif(bool(WHY), reason=WHY or "-"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.skipif(bool(WHY), reason=WHY or "-"), pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ from tests.server.rpc.calling import NO_GUID, QUEUE, Client, Fault, Server, body
 MISMATCH = 0x1C00001A
 HANDLE = bytes(20)
 ACCESS_MODE = HRESULTS["MQ_ERROR_UNSUPPORTED_ACCESS_MODE"]
+NAME_OPERATION = HRESULTS["MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION"]
 NOT_FOUND = HRESULTS["MQ_ERROR_QUEUE_NOT_FOUND"]
 SHARING = HRESULTS["MQ_ERROR_SHARING_VIOLATION"]
 DENIED = HRESULTS["MQ_ERROR_ACCESS_DENIED"]
@@ -102,15 +103,18 @@ def test_admin_access_opens_the_outgoing_queue(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("name", "access", "share", "result"), [
-    (r"DIRECT=HTTP://other/msmq/private$/q", 1, 0, ACCESS_MODE),
+    (r"DIRECT=HTTP://other/msmq/private$/q", 1, 0, NAME_OPERATION),
+    (r"DIRECT=HTTPS://other/msmq/private$/q", 0x20, 0, NAME_OPERATION),
     (r"DIRECT=HTTP://other/msmq/private$/q", 2, 0, 0),
-    ("MULTICAST=234.1.1.1:8001", 1, 0, ACCESS_MODE),
+    ("MULTICAST=234.1.1.1:8001", 1, 0, NAME_OPERATION),
+    ("MULTICAST=234.1.1.1:8001", 0x20, 0, NAME_OPERATION),
+    ("MULTICAST=234.1.1.1:8001", 0x81, 0, NAME_OPERATION),
     ("MULTICAST=234.1.1.1:8001", 2, 0, 0),
-    (QUEUE + ";sub", 2, 0, ACCESS_MODE),
+    (QUEUE + ";sub", 2, 0, NAME_OPERATION),
     (QUEUE + ";sub", 1, 0, 0),
-    (QUEUE + ";JOURNAL", 2, 0, ACCESS_MODE),
+    (QUEUE + ";JOURNAL", 2, 0, NAME_OPERATION),
     (QUEUE + ";JOURNAL", 0x20, 0, 0),
-    (r"DIRECT=OS:.\system$;DEADLETTER", 2, 0, ACCESS_MODE),
+    (r"DIRECT=OS:.\system$;DEADLETTER", 2, 0, NAME_OPERATION),
     (QUEUE, 2, 1, ACCESS_MODE),
     (QUEUE, 1, 1, 0),
     (QUEUE, 1, 2, ACCESS_MODE),
@@ -158,6 +162,8 @@ def test_refuses_names_that_are_none(server: Server) -> None:
     for queue_format in (QueueFormat(QueueFormatType.UNKNOWN),
                          QueueFormat(QueueFormatType.MACHINE, guid=GUID),
                          QueueFormat(QueueFormatType.PUBLIC, QueueSuffix.DEADLETTER, 0x80, guid=GUID),
+                         QueueFormat(QueueFormatType.DIRECT, 6, direct_id=QUEUE.partition("=")[2]),
+                         QueueFormat(QueueFormatType.DIRECT, 15, 0x80, direct_id=QUEUE.partition("=")[2]),
                          QueueFormat(QueueFormatType.DIRECT, direct_id="OS:no backslash")):
         response = client.qmcomm(19, p_queue_format=queue_format, dw_desired_access=1, dw_share_mode=0,
                                  h_remote_queue=0, lplp_remote_queue_name=NULL, dwp_queue=0, p_lic_guid=NO_GUID,

@@ -49,7 +49,7 @@ def test_a_packet_by_template_is_that_of_the_general_way(seed: int) -> None:
     random = Random(seed)
     for _ in range(3000):
         message, subqueue = message_of(random), random.choice(["", "later"])
-        [general] = sections(message, HERE, INFINITE, subqueue)
+        [general] = sections(message, HERE, INFINITE, INFINITE, subqueue)
         assert whole_packet(message, HERE, subqueue) == general.data, message
     assert len(_templates) <= TEMPLATES
 

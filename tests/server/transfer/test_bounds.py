@@ -16,13 +16,14 @@ from lior.errors import BadConfiguration
 from lior.protocols.binary.settings import SessionSettings
 from lior.queues.ports import PutMessage
 from lior.server.transfer import Transfer, TransferSettings, connection, hub
-from lior.server.transfer.link import MOST_DIALING
+from lior.server.transfer.link import MOST_DIALING, MOST_WRITTEN
 from tests.interop.second_packets import direct
 from tests.interop.second_peer import Gone, Identity, Session
 from tests.server.engines import LONG, Running, looped, no_room, running
 from tests.server.transfer.fleet import QUEUE, fleet, free_port, fresh_address, start_host, until
 
 WORK = direct(r"TCP:127.0.0.1\private$\work")
+PLAIN = {"encryption": 0x6610}  # the algorithm that queue managers name by default: such packets come in batches
 
 
 class Served(Running):
@@ -60,8 +61,8 @@ async def served(directory: Path, **options: Any) -> AsyncIterator[Served]:
 async def test_an_express_message_beside_one_that_could_not_be_stored_comes_again_with_it(tmp_path: Path) -> None:
     async with served(tmp_path) as host:
         peer = host.peer()
-        messages = [peer.message(WORK, b"durable %d" % number, delivery=1) for number in range(3)]
-        messages += [peer.message(WORK, b"express %d" % number) for number in range(3)]
+        messages = [peer.message(WORK, b"durable %d" % number, delivery=1, **PLAIN) for number in range(3)]
+        messages += [peer.message(WORK, b"express %d" % number, **PLAIN) for number in range(3)]
 
         def deliver() -> bool:
             """In one chunk; whether the session outlasts it."""
@@ -69,7 +70,7 @@ async def test_an_express_message_beside_one_that_could_not_be_stored_comes_agai
                 session.sent, session.recoverable_sent = 6, 3
                 session.write(b"".join(message.encode() for message in messages))
                 try:
-                    session.until_persisted(timeout=5)
+                    session.until_persisted()
                 except Gone:
                     return False
             return True
@@ -94,6 +95,76 @@ async def test_an_express_message_beside_one_that_could_not_be_stored_comes_agai
         assert found == {message.body for message in messages}
         assert await asyncio.to_thread(deliver)  # now both are known
         assert await host.count() == 0
+
+
+@pytest.mark.spec("QB-153")
+@looped
+async def test_an_express_message_that_comes_again_behind_others_in_one_chunk_is_known(tmp_path: Path) -> None:
+    """Not yet in the history of identifiers, and not in the batch of the copy either."""
+    async with served(tmp_path) as host:
+        peer = host.peer()
+        express = peer.message(WORK, b"express", **PLAIN)
+        durable = peer.message(WORK, b"durable", delivery=1, **PLAIN)
+
+        def deliver() -> None:
+            with peer.open("127.0.0.1", port=host.port) as session:
+                session.recoverable(WORK, b"before")  # shows that anybody may write here: what follows is a batch
+                session.until_persisted()
+                session.sent, session.recoverable_sent = 4, 2
+                session.write(b"".join(message.encode() for message in (express, durable, express)))
+                session.until_persisted()
+
+        await asyncio.to_thread(deliver)
+        assert (await host.count(), host.transfer.incoming.duplicates) == (3, 1)
+
+
+@looped
+async def test_a_flood_of_refused_messages_fills_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "lior.transfer")
+    async with served(tmp_path) as host:
+        nowhere = direct(r"TCP:127.0.0.1\private$\none")
+        peer = host.peer()
+
+        def flood() -> None:
+            with peer.open("127.0.0.1", port=host.port) as session:
+                for _ in range(30):
+                    for _ in range(32):
+                        session.recoverable(nowhere, b"x")
+                    session.until_persisted()
+
+        await asyncio.to_thread(flood)
+        assert sum(host.transfer.incoming.refused.values()) == 960
+    lines = [record for record in caplog.records if record.getMessage().startswith("message refused")]
+    told = sum(record.__dict__["fields"]["lines"] for record in lines if "left out" in record.getMessage())
+    single = [record for record in lines if "left out" not in record.getMessage()]
+    assert len(single) + told == 960
+    assert len(lines) < 200, "a handful in each interval"
+
+
+@looped
+async def test_a_window_of_large_messages_is_not_joined_into_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    write = connection.Connection.write
+
+    def watched(self: connection.Connection, data: list[bytes]) -> None:
+        written.append(sum(map(len, data)))
+        write(self, data)
+
+    monkeypatch.setattr(connection.Connection, "write", watched)
+    async with fleet(2) as (here, there):
+        async with await here.qm.open_queue(there.name(QUEUE), "send") as queue:
+            await queue.send(b"first", express=True)  # then the outgoing queue is there
+            await here.qm.pause(there.name(QUEUE))
+            for number in range(40):
+                await queue.send(b"%d" % number + bytes(300_000), express=True)
+            await here.qm.resume(there.name(QUEUE))
+        async with await there.qm.open_queue(QUEUE) as queue:
+            assert (await queue.receive(timeout=LONG)).body == b"first"
+            for number in range(40):
+                assert (await queue.receive(timeout=LONG)).body == b"%d" % number + bytes(300_000)
+    assert max(written) < MOST_WRITTEN + 2 * 300_100
 
 
 @pytest.mark.spec("QB-214")
@@ -203,7 +274,7 @@ async def test_places_that_were_never_reached_do_not_take_every_attempt_to_conne
 @looped
 async def test_a_destination_that_is_done_with_costs_nothing_for_good() -> None:
     """Not while it is paused, or something waits for it, or one of its messages has no final acknowledgement."""
-    async with fleet(2, cleanup=0.3) as (here, there):
+    async with fleet(2, cleanup=1.0) as (here, there):
         outgoing = here.manager.core.outgoing
 
         async def send(name: str, body: bytes, *, transactional: bool = True, **properties: Any) -> None:

@@ -15,7 +15,6 @@ from lior.message import (
     MAX_LABEL_LENGTH,
     NULL_CORRELATION_ID,
     NULL_GUID,
-    AuthenticationLevel,
     Message,
     MessageSecurity,
     MessageTransaction,
@@ -31,14 +30,13 @@ from lior.wire.interfaces.structures import (
     Receive,
     Send,
 )
+from lior.wire.remote_packets import LEVELS
 
 DEAD_LETTER: Final = 1  # pAuditing (2.2.3.2)
 JOURNAL: Final = 2
 PRIVACY: Final = {  # pulPrivLevel has numbers of its own, and none above 128 bits
     PrivacyLevel.NONE.value: 0, PrivacyLevel.BASE.value: 1, PrivacyLevel.ENHANCED.value: 2,
 }  # fmt: skip
-AUTHENTICATED: Final = {1: AuthenticationLevel.SIG10, 3: AuthenticationLevel.SIG20, 5: AuthenticationLevel.SIG30,
-                        9: AuthenticationLevel.XML_SIG}  # fmt: skip
 _MEMBERS_OF_OTHERS: Final = ("application_deadletter_queue", "tracing_queue", "allow_peek_when_locked", "soap")
 _NOTHING: Final = {"application_deadletter_queue": "", "tracing_queue": NULL_GUID, "allow_peek_when_locked": False,
                    "soap": None}  # fmt: skip
@@ -274,7 +272,7 @@ def _security(found: CACTransferBufferV2) -> MessageSecurity | None:
         sender_identifier=sender,
         sender_certificate=certificate,
         signature=signature,
-        authentication_level=AUTHENTICATED.get(found.p_authenticated or 0, AuthenticationLevel.NONE).value,
+        authentication_level=LEVELS.get(found.p_authenticated or 0, 0),
         authentication_provider_type=found.pul_prov_type or 0,
         authentication_provider_name=_text(found.ppwcs_prov_name),
         symmetric_key=_bytes(found.pp_symm_keys)[: found.pul_symm_keys_size_prop or 0],

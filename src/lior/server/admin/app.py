@@ -26,6 +26,7 @@ log = logging.getLogger("lior.admin")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SERVICE: Final = web.AppKey("service", AdminService)
+ACCOUNT: Final = "Lior-Account"  # of a request by the bulk process: the account whose password it has seen
 OPEN_PATHS: Final = ("/healthz", "/metrics")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _STATUS: Final = {
@@ -116,7 +117,9 @@ def is_local(request: web.Request) -> bool:
 def caller_of(request: web.Request) -> Caller:
     """The kernel's word over the Unix socket, the token's over TCP."""
     if is_local(request):
-        return peer_caller(peer_socket(request))
+        peer = peer_caller(peer_socket(request))
+        account = request.headers.get(ACCOUNT)
+        return peer if account is None else request.app[SERVICE].on_behalf_of(peer, account)
     token = request.app[SERVICE].token
     assert token is not None  # TCP clients come only where there is one
     return token.caller(request.headers.get("Authorization", ""))

@@ -11,12 +11,14 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from lior.errors import ServiceNotAvailable
+from lior.errors import AccessDenied, ServiceNotAvailable
+from lior.security import Caller
 from lior.server.admin.channel import Channel
 from lior.server.admin.identity import TOKEN_FILE, OwnNames, Token
 from lior.server.config import AdminSection
 from lior.server.listening import is_loopback, tcp_socket, unix_socket, url_host
 from lior.server.local import LocalBackend
+from lior.server.rpc.accounts import AccountFile, caller_of_account
 
 log = logging.getLogger("lior.admin")
 
@@ -43,6 +45,7 @@ class AdminService:
         self.stopping = False
         self.started = time.time()
         self.url = ""
+        self._accounts = AccountFile(directory)
         self.socket_path = directory / SOCKET_FILE
         self._runner: web.AppRunner | None = None
 
@@ -73,6 +76,16 @@ class AdminService:
         if self.stopping:
             return False, found | {"serving": False, "reason": "the queue manager is stopping"}
         return True, found | {"serving": True, "degraded": core.throttled or None}
+
+    def on_behalf_of(self, peer: Caller, account: str) -> Caller:
+        """The account that an administrator of this computer acts for; it has no more rights than its own."""
+        if not peer.is_administrator:
+            raise AccessDenied("only the queue manager's own processes act for others", where=account)
+        found = self._accounts.find(account)
+        if found is None or not found.enabled:
+            raise AccessDenied("there is no such account, or it is disabled", where=account,
+                               remedy="see: lior user list")
+        return caller_of_account(self._accounts.sid(found), found.administrator)
 
     # Life
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from lior.errors import LiorError
-from lior.server.bulk.entrance import Entrance
+from lior.server.bulk.entrance import NAME, Entrance
 from lior.server.bulk.flight_server import BulkServer
 from lior.server.bulk.settings import BulkSection
-from lior.store import stages
+from lior.server.bulk.sweeping import Sweeper
 
 
 def main() -> None:
@@ -27,14 +29,15 @@ def main() -> None:
         print(json.dumps({"failed": str(error)}), flush=True)  # noqa: T201
         sys.exit(1)
     print(json.dumps({"port": server.port}), flush=True)  # noqa: T201
-    _expire(Path(given["directory"]), BulkSection(**given["settings"]))
+    gc.set_threshold(100_000, 20, 20)  # rows of a batch are many objects and none of them garbage
+    Sweeper(Path(given["directory"]), BulkSection(**given["settings"]).stage_timeout, time.time).start()
     server.serve()
 
 
 def _server(given: dict[str, Any]) -> BulkServer:
     directory, settings = Path(given["directory"]), BulkSection(**given["settings"])
     options: dict[str, Any] = {
-        "middleware": {"entrance": Entrance(Path(given["token_file"]), directory, *given["lockout"])}
+        "middleware": {NAME: Entrance(Path(given["token_file"]), directory, *given["lockout"])}
     }
     scheme = "grpc+tcp"
     if settings.certificate:
@@ -49,14 +52,6 @@ def _end_with_parent() -> None:
     """The pipe closes when the queue manager ends, however it ends."""
     sys.stdin.read()
     os._exit(0)
-
-
-def _expire(directory: Path, settings: BulkSection) -> None:
-    """What nobody publishes goes away: at the start and then every now and again."""
-    stages.expire(directory, settings.stage_timeout)
-    timer = threading.Timer(min(settings.stage_timeout / 2, 600.0), _expire, (directory, settings))
-    timer.daemon = True
-    timer.start()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from lior.server.admin.service import SOCKET_FILE
 from lior.server.listening import reachable
 from lior.wire.admin_json import error_from_json
 
+ACCOUNT: Final = "Lior-Account"
 TIMEOUT: Final = 600.0  # seconds; releasing or publishing a million messages takes a while
 
 
@@ -28,11 +29,12 @@ class _Connection(http.client.HTTPConnection):
             self.sock.connect(short)
 
 
-def call(directory: Path, name: str, arguments: dict[str, Any]) -> Any:
-    """The answer, or the queue manager's own error."""
+def call(directory: Path, name: str, arguments: dict[str, Any], account: str = "") -> Any:
+    """The answer, or the queue manager's own error. With the rights of `account`, if one is named."""
     connection = _Connection(directory / SOCKET_FILE)
     try:
-        connection.request("POST", f"/v1/{name}", json.dumps(arguments), {"Content-Type": "application/json"})
+        connection.request("POST", f"/v1/{name}", json.dumps(arguments),
+                           {"Content-Type": "application/json"} | ({ACCOUNT: account} if account else {}))
         answer = json.loads(connection.getresponse().read())
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise ServiceNotAvailable(f"the queue manager does not answer: {error}", where=str(directory),

@@ -1,4 +1,4 @@
-"""Who comes in: the admin token, or an administrator's local account."""
+"""Who comes in: the admin token, which may everything, and local accounts, which may what the queues let them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from lior.errors import LiorError
 from lior.server.admin.identity import Token
 from lior.server.rpc.accounts import AccountFile, LocalAccounts, hashed
 
-REFUSED: Final = "bulk transfer needs the admin token, or the name and password of an administrator"
+REFUSED: Final = "bulk transfer needs the admin token, or the name and password of an account"
+NAME: Final = "entrance"
 
 
 class Admission(flight.ServerMiddleware):  # type: ignore[misc]
-    """A call that came in."""
+    """A call that came in. `account` is empty for the token, and for administrators."""
+
+    def __init__(self, account: str = "") -> None:
+        self.account = account
 
 
 class Entrance(flight.ServerMiddlewareFactory):  # type: ignore[misc]
@@ -36,15 +40,17 @@ class Entrance(flight.ServerMiddlewareFactory):  # type: ignore[misc]
                 return Admission()
             except LiorError:
                 pass
-        elif scheme.casefold() == "basic" and self._is_administrator(secret):
-            return Admission()
+        elif scheme.casefold() == "basic":
+            found = self._account(secret)
+            if found is not None:
+                return found
         raise flight.FlightUnauthenticatedError(REFUSED)
 
-    def _is_administrator(self, secret: str) -> bool:
+    def _account(self, secret: str) -> Admission | None:
         try:
             name, _, password = base64.b64decode(secret, validate=True).decode().partition(":")
         except ValueError:
-            return False
+            return None
         now = time.time()
         known = self._accounts.nt_hash(name, now)
         try:
@@ -53,5 +59,5 @@ class Entrance(flight.ServerMiddlewareFactory):  # type: ignore[misc]
             right = False
         if not right:
             self._accounts.refused(name, "bulk", "wrong name or password", now)
-            return False
-        return self._accounts.signed_in(name, "bulk", now).is_administrator
+            return None
+        return Admission("" if self._accounts.signed_in(name, "bulk", now).is_administrator else name)

@@ -14,14 +14,16 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from lior.errors import InsufficientResources, InvalidParameter, LiorError
+from lior.errors import AccessDenied, InsufficientResources, InvalidParameter, LiorError
 from lior.server.bulk import columns, daemon
+from lior.server.bulk.columns import Chunk
+from lior.server.bulk.entrance import NAME, Admission
 from lior.server.bulk.rows import HIGHEST, Rows
 from lior.server.bulk.settings import BulkSection
+from lior.server.bulk.writing import messages_of
 from lior.store import stages
 from lior.wire import bulk
 from lior.wire.admin_json import error_to_json
-from lior.wire.bulk_rows import StoredRow
 
 log = logging.getLogger("lior.bulk")
 
@@ -54,30 +56,41 @@ class BulkServer(flight.FlightServerBase):  # type: ignore[misc]
         try:
             wanted = bulk.decode(ticket.ticket, "ticket")
             names = bulk.checked_columns(wanted.get("columns"))
-            return flight.GeneratorStream(columns.schema(names), self._batches(wanted, names))
+            return flight.GeneratorStream(columns.schema(names), self._batches(wanted, names, account_of(context)))
         except LiorError as error:
             raise told(error) from None
 
-    def _batches(self, wanted: dict[str, Any], names: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, wanted: dict[str, Any], names: tuple[str, ...], account: str) -> Iterator[pa.RecordBatch]:
         try:
             with self._stream():
                 rows = Rows(self._directory)
                 try:
-                    for each in self._found(rows, wanted):
+                    if account:
+                        self._ask(rows, wanted, account)
+                    for each in self._found(rows, wanted, not columns.OF_BODY.isdisjoint(names)):
                         yield columns.batch_of(each, names)
                 finally:
                     rows.close()
         except LiorError as error:
             raise told(error) from None
 
-    def _found(self, rows: Rows, wanted: dict[str, Any]) -> Iterator[list[StoredRow]]:
+    def _ask(self, rows: Rows, wanted: dict[str, Any], account: str) -> None:
+        """The queue manager knows who may read what; this process may everything."""
+        if "subscription" in wanted:
+            said: dict[str, Any] = {"subscription": text(wanted, "subscription")}
+        else:
+            said = {"queue_id": rows.queue_id(text(wanted, "queue"))}
+        daemon.call(self._directory, "may_read", said, account)
+
+    def _found(self, rows: Rows, wanted: dict[str, Any], bodies: bool) -> Iterator[Chunk]:
         settings = self._settings
         if "subscription" in wanted:
             low, high = whole(wanted, "low", 0), whole(wanted, "high", 0)
             return rows.claimed(text(wanted, "subscription"), text(wanted, "epoch"), low, high,
-                                settings.batch_rows, settings.batch_bytes)  # fmt: skip
+                                settings.batch_rows, settings.batch_bytes, bodies=bodies)  # fmt: skip
         after, to = whole(wanted, "after", 0), whole(wanted, "to", HIGHEST)
-        return rows.peeked(text(wanted, "queue"), after, to, whole(wanted, "limit", HIGHEST), settings.batch_bytes)
+        return rows.peeked(text(wanted, "queue"), after, to, whole(wanted, "limit", HIGHEST), settings.batch_bytes,
+                           bodies=bodies)  # fmt: skip
 
     # Writing
 
@@ -98,7 +111,7 @@ class BulkServer(flight.FlightServerBase):  # type: ignore[misc]
         stage = stages.StageWriter(self._directory, str(uuid4()), self._settings.max_stage_bytes)
         try:
             for chunk in reader:
-                for staged in columns.messages_of(chunk.data, defaults):
+                for staged in messages_of(chunk.data, defaults):
                     stage.add(staged)
             stage.finish()
         except BaseException:
@@ -116,7 +129,7 @@ class BulkServer(flight.FlightServerBase):  # type: ignore[misc]
                     stages.discard(self._directory, str(stage))
                 result: Any = None
             elif action.type in bulk.ACTIONS:
-                result = daemon.call(self._directory, action.type, arguments)
+                result = daemon.call(self._directory, action.type, arguments, account_of(context))
             else:
                 raise InvalidParameter(f"there is no action {action.type!r:.60}", where="action",
                                        remedy=f"there are {', '.join((*bulk.ACTIONS, bulk.DISCARD))}")
@@ -126,6 +139,14 @@ class BulkServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         return [(name, "as the call of the admin API") for name in bulk.ACTIONS]
+
+
+def account_of(context: Any) -> str:
+    """Empty for who may everything."""
+    admission: Admission | None = context.get_middleware(NAME)
+    if admission is None:
+        raise AccessDenied("nobody let this call in", where="bulk transfer")
+    return admission.account
 
 
 def text(wanted: dict[str, Any], name: str) -> str:

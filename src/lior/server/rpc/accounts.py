@@ -183,6 +183,10 @@ def unknown(name: str) -> InvalidParameter:
     return InvalidParameter("there is no such user", where=name, remedy="lior user list shows who there is")
 
 
+def caller_of_account(sid: Sid, administrator: bool) -> Caller:
+    return Caller(sid, frozenset({LOCAL_ACCOUNT, USERS, NETWORK}), administrator, authenticated=True)
+
+
 class LocalAccounts:
     """What an authentication asks (lior.protocols.rpc.ntlm_acceptor.Accounts), with lockout and audit.
 
@@ -245,7 +249,7 @@ class LocalAccounts:
         sid = self._file.sid(user)
         known = self._callers.get((str(sid), user.administrator))
         if known is None:
-            known = Caller(sid, frozenset({LOCAL_ACCOUNT, USERS, NETWORK}), user.administrator, authenticated=True)
+            known = caller_of_account(sid, user.administrator)
             if len(self._callers) > MAX_USERS:
                 self._callers.clear()
             self._callers[str(sid), user.administrator] = known

@@ -18,9 +18,8 @@ from lior.wire.http1 import header_values, passed_by
 from lior.wire.mime import format_entity, parse_entity
 from lior.wire.srmp_elements import StreamId
 from lior.wire.srmp_message import Receipts, to_envelope
-from lior.wire.srmp_reader import read_envelope
+from lior.wire.srmp_reader import check_header_text, read_envelope
 from lior.wire.srmp_writer import EXAMPLES, TEXT, write_envelope
-from lior.wire.strict_xml import parse
 
 if TYPE_CHECKING:
     from lior.server.srmp.hub import Srmp
@@ -61,7 +60,7 @@ def _message(hub: Srmp, queue: OutgoingQueue, position: Position) -> Post:
     receipts = Receipts(_admin_url(hub, message), _admin_url(hub, message), _receipts_url(hub, to))
     envelope = to_envelope(message, to, receipts, previous=previous, text_form=hub.settings.text_form)
     if envelope.header_text:
-        parse(f"<x>{envelope.header_text}</x>".encode())  # Malformed for what would break the envelope (SR-043)
+        check_header_text(envelope.header_text)  # it may have come from another queue manager (SR-043)
     if envelope.stream is not None:
         own = hub.manager.core.properties.identifier
         envelope.stream.stream_id = StreamId(own, envelope.stream.stream_id.number)

@@ -136,6 +136,7 @@ class Transfer:
         for link in list(self.links.values()):
             await link.stop(STOPPING)
         self.order_acks.stop()
+        self.incoming.stop()
         for connection in list(self.connections):
             connection.close(STOPPING)
         with suppress(ValueError):

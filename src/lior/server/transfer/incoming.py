@@ -26,6 +26,7 @@ from lior.queues.definition import QueueType
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.queue import Queue
 from lior.queues.sending import EnqueueStatus
+from lior.server.log_limit import LogLimit
 from lior.wire.headers import DM_SHIFT, NULL_GUID_BYTES, TR
 from lior.wire.message_packet import from_user_message
 from lior.wire.order_packets import FinalAck, OrderAck, recognise
@@ -73,6 +74,12 @@ class Incoming:
         self.accepted = 0
         self.duplicates = 0
         self.refused: dict[int, int] = {}  # by message class
+        self._refusals = LogLimit(log, logging.INFO, "message refused", hub.loop)
+        self._failures = LogLimit(log, logging.WARNING, "what a peer sent cannot be taken", hub.loop)
+
+    def stop(self) -> None:
+        self._refusals.tell()
+        self._failures.tell()
 
     def forget_targets(self) -> None:
         """A queue came, went or changed."""
@@ -97,8 +104,9 @@ class Incoming:
                 try:
                     self._take(change, connection, user_message, keys, now)
                 except LiorError as error:  # NotStored above all
-                    log.warning("what a peer sent cannot be taken", extra={"fields": {
-                        "peer": connection.address, "message": _identifier(user_message), "why": str(error)}})
+                    if self._failures.allows():
+                        log.warning("what a peer sent cannot be taken", extra={"fields": {
+                            "peer": connection.address, "message": _identifier(user_message), "why": str(error)}})
                     full = True
                     break
                 stored += user_message.user.flags >> DM_SHIFT & 1
@@ -279,9 +287,10 @@ class Incoming:
         self, change: Change, queue: Queue | None, message: Message, reason: int, *, keep: bool = True
     ) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
-        log.info("message refused", extra={"fields": {
-            "message": str(message.identifier), "queue": message.destination_queue,
-            "class": MessageClass(reason).name}})
+        if self._refusals.allows():
+            log.info("message refused", extra={"fields": {
+                "message": str(message.identifier), "queue": message.destination_queue,
+                "class": MessageClass(reason).name}})
         self._manager.removal.refuse(change, queue, message, MessageClass(reason), keep=keep)
 
     # Elsewhere, nowhere

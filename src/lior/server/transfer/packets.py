@@ -9,7 +9,7 @@ from lior.errors import LiorError, MessageTooLarge
 from lior.message import NULL_GUID, Message, MessageClass
 from lior.names import PrivateName, parse_format_name
 from lior.queues.position import Position
-from lior.wire.headers import HOPS_MASK
+from lior.wire.headers import AH, HOPS_MASK
 from lior.wire.message_packet import to_user_message
 from lior.wire.packet_format_names import guid_of
 from lior.wire.plain_packets import PlainEncoder
@@ -27,11 +27,11 @@ class Packets:
         self._hub = hub
         self._plain = PlainEncoder()
 
-    def of(self, position: Position, connection: Connection | None) -> bytes:
+    def of(self, position: Position, previous: int, connection: Connection | None) -> bytes:
+        """`previous` is PreviousTxSequenceNumber, for a message of a transaction."""
         message = position.message
         if message.packet and not self._hub.manager.core.is_source(message):
             return passed_on(message)
-        previous = 0 if message.transaction is None else self._hub.manager.outgoing_streams.previous_for(position)
         plain = self._plain.encode(message, previous)
         if plain is not None:
             return plain
@@ -59,7 +59,9 @@ class Packets:
 
 
 def passed_on(message: Message) -> bytes:
-    """A packet for somebody else goes on as it came, but for its hop count (3.1.5.8.2.1)."""
+    """A packet for somebody else goes on as it came, but for its hop count (3.1.5.8.2.1), and AH, which none may have
+    ([MS-MQMQ] 2.2.19.2)."""
     packet = bytearray(rejoin(message.packet, message.body))
     packet[_HOPS_AT] = packet[_HOPS_AT] & ~HOPS_MASK & 0xFF | message.hop_count
+    packet[_HOPS_AT + 3] &= ~(AH >> 24) & 0xFF
     return bytes(packet)

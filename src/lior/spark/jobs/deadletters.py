@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 
 from lior.message import MessageClass
+from lior.spark.jobs.checking import check_server
 from lior.spark.jobs.result import Result
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ class Deadletters:
     output: str = ""  # a directory for the letters themselves, in Parquet
     credentials_file: str = ""
     ca_file: str = ""
+
+
+def check(config: Deadletters, here: bool) -> None:
+    if here:
+        check_server(config.address, config.queues, config.credentials_file, config.ca_file)
 
 
 def letters(spark: SparkSession, config: Deadletters) -> DataFrame:

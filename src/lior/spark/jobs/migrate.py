@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 
 from lior.client.bulk import Bulk
 from lior.errors import BadConfiguration
+from lior.spark.jobs.checking import check_readable, check_server, one_of
 from lior.spark.jobs.result import Result
 
 if TYPE_CHECKING:
@@ -53,11 +54,24 @@ class Migrate:
     ca_file: str = ""
 
 
+def check(config: Migrate, here: bool) -> None:
+    one_of("target", config.target, tuple(TARGETS))
+    if bool(config.left) != bool(config.right):
+        raise BadConfiguration("a comparison has two sides", where="left" if config.right else "right",
+                               remedy="give --left and --right")
+    if not config.address and not config.lake and not config.left:
+        raise BadConfiguration("nothing to look at", where="migrate",
+                               remedy="give --server, --lake, or --left and --right")
+    if here:
+        if config.address:
+            check_server(config.address, (), config.credentials_file, config.ca_file)
+        for lake in (config.lake, config.left, config.right):
+            if lake:
+                check_readable(f"{lake.rstrip('/')}/messages", "make the lake with: lior pipeline ingest")
+
+
 def run(spark: SparkSession, config: Migrate) -> Result:
     started = time.monotonic()
-    if config.target not in TARGETS:
-        raise BadConfiguration(f"{config.target!r:.60} is no target", where="target",
-                               remedy=f"use {', '.join(TARGETS)}")
     details: dict[str, Any] = {}
     rows = 0
     if config.address or config.lake:

@@ -1,174 +1,218 @@
-"""`lior pipeline report`: what went through the queues, as one HTML file: traffic, sizes, latencies, anomalies."""
+"""`lior pipeline report`: what went through the queues, as one HTML page to look at or to print."""
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as f
-
+from lior.errors import BadConfiguration
 from lior.spark.jobs import charts
-from lior.spark.jobs.result import Result, log_run
+from lior.spark.jobs.checking import check_readable
+from lior.spark.jobs.result import Result, log_run, page_for
+from lior.spark.jobs.traffic import (
+    HOUR,
+    Anomaly,
+    Shape,
+    anomalies,
+    latencies_over_time,
+    new_senders,
+    over_time,
+    profile,
+    shape,
+    silent,
+    step_for,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-QUANTILES = (0.5, 0.95, 0.99)
+LINES: Final = 6  # queues with a line of their own in a plot; the others share one
+OTHERS: Final = "all others"
+_COLUMNS: Final = ("queue", "source_qm", "message_class", "priority", "delivery_mode", "transactional", "body_size",
+                   "sent_at", "arrived_at", "failure_reason")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Report:
     lake: str
     output: str = ""  # empty: report.html in the lake
+    title: str = "Traffic of the queues"
     score: float = 4.0  # robust z-scores above this are anomalies
     silent_hours: float = 24.0
     top: int = 20
 
 
 @dataclass(frozen=True)
-class Anomaly:
-    what: str
-    queue: str
-    when: str
-    value: float
-    usual: float
-    score: float
+class Findings:
+    """Everything that the page shows."""
+
+    queues: list[dict[str, Any]]
+    points: list[dict[str, Any]]  # of plots, `step` seconds apart
+    step: int
+    delays: list[tuple[int, list[float]]]
+    shape: Shape
+    anomalies: list[Anomaly]
+    senders: list[dict[str, Any]]
+    silent: list[str]
+
+    @property
+    def messages(self) -> int:
+        return sum(row["messages"] for row in self.queues)
 
 
-def profile(df: DataFrame) -> list[dict[str, Any]]:
-    """One row for each queue."""
-    latency = f.col("arrived_at").cast("double") - f.col("sent_at").cast("double")
-    rows = df.groupBy("queue").agg(
-        f.count(f.lit(1)).alias("messages"),
-        f.sum("body_size").alias("bytes"),
-        f.max("body_size").alias("largest"),
-        f.countDistinct("source_qm").alias("senders"),
-        f.min("arrived_at").alias("first"),
-        f.max("arrived_at").alias("last"),
-        f.sum(f.when(f.col("transactional"), 1).otherwise(0)).alias("transactional"),
-        f.sum(f.when(f.col("delivery_mode") == 0, 1).otherwise(0)).alias("express"),
-        f.percentile_approx(latency, list(QUANTILES), f.lit(10_000)).alias("latency"),
-    )  # fmt: skip
-    return sorted((row.asDict() for row in rows.collect()), key=lambda row: -row["messages"])
-
-
-def by_hour(df: DataFrame) -> list[dict[str, Any]]:
-    latency = f.col("arrived_at").cast("double") - f.col("sent_at").cast("double")
-    rows = df.groupBy("queue", f.date_trunc("hour", "arrived_at").alias("hour")).agg(
-        f.count(f.lit(1)).alias("messages"), f.avg("body_size").alias("size"),
-        f.percentile_approx(latency, 0.95).alias("latency"))  # fmt: skip
-    return sorted((row.asDict() for row in rows.collect()), key=lambda row: (row["queue"], row["hour"]))
-
-
-def robust_scores(values: Sequence[float]) -> list[float]:
-    """How far each is from the median, in units that a normal distribution would call standard deviations."""
-    if len(values) < 4:
-        return [0.0] * len(values)
-    middle = statistics.median(values)
-    spread = statistics.median(abs(value - middle) for value in values) * 1.4826
-    spread = spread or statistics.mean(abs(value - middle) for value in values) * 1.2533
-    return [(value - middle) / spread if spread else 0.0 for value in values]
-
-
-def anomalies(hours: list[dict[str, Any]], score: float) -> list[Anomaly]:
-    """Hours that stand out among those of their queue: of the same hour of the week where there are enough."""
-    found = []
-    for what in ("messages", "size", "latency"):
-        groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-        for row in hours:
-            groups[row["queue"], row["hour"].weekday(), row["hour"].hour].append(row)
-        if max((len(rows) for rows in groups.values()), default=0) < 4:
-            groups = defaultdict(list)
-            for row in hours:
-                groups[row["queue"],].append(row)
-        for rows in groups.values():
-            values = [float(row[what] or 0.0) for row in rows]
-            for row, value, z in zip(rows, values, robust_scores(values), strict=True):
-                if abs(z) >= score:
-                    found.append(Anomaly(what, row["queue"], f"{row['hour']:%Y-%m-%d %H:00}", value,
-                                         statistics.median(values), z))  # fmt: skip
-    return sorted(found, key=lambda each: -abs(each.score))
-
-
-def new_senders(df: DataFrame, hours: float) -> list[dict[str, Any]]:
-    """Queue managers whose first message is in the last hours of the lake."""
-    end = df.agg(f.max("arrived_at").alias("end")).first()
-    if end is None or end["end"] is None:
-        return []
-    rows = df.groupBy("source_qm", "queue").agg(f.min("arrived_at").alias("first"),
-                                                f.count(f.lit(1)).alias("messages")).collect()  # fmt: skip
-    begin = min(row["first"] for row in rows)
-    recent = [row.asDict() for row in rows if (end["end"] - row["first"]).total_seconds() < hours * 3600]
-    return recent if (end["end"] - begin).total_seconds() >= hours * 3600 else []
-
-
-def silent(queues: list[dict[str, Any]], hours: float) -> list[str]:
-    """Queues that others outlived by so long."""
-    if not queues:
-        return []
-    end = max(row["last"] for row in queues)
-    return [row["queue"] for row in queues if (end - row["last"]).total_seconds() > hours * 3600]
+def check(config: Report, here: bool) -> None:
+    if here:
+        check_readable(f"{config.lake.rstrip('/')}/messages", "make the lake with: lior pipeline ingest")
 
 
 def run(spark: SparkSession, config: Report) -> Result:
     started = time.monotonic()
-    df = spark.read.parquet(f"{config.lake.rstrip('/')}/messages")
-    queues, hours = profile(df), by_hour(df)
-    found = anomalies(hours, config.score)
-    senders, quiet = new_senders(df, config.silent_hours), silent(queues, config.silent_hours)
-    classes = {row["message_class"]: row["count"] for row in df.groupBy("message_class").count().collect()}
-    output = config.output or f"{config.lake.rstrip('/')}/report.html"
-    Path(output).write_text(page(queues, hours, found, senders, quiet, config.top), encoding="utf-8")
-    rows = sum(row["messages"] for row in queues)
-    result = Result("report", rows, seconds=time.monotonic() - started, output=output, details={
-        "queues": len(queues), "anomalies": len(found), "silent": quiet,
-        "classes": {f"0x{key:04X}": count for key, count in sorted(classes.items())}})  # fmt: skip
-    log_run(config.lake, config, result)
+    found = findings(spark, config)
+    output = config.output or page_for(spark, config.lake, "report.html")
+    try:
+        Path(output).write_text(page(found, config), encoding="utf-8")
+    except OSError as error:
+        raise BadConfiguration(error.strerror or str(error), where=output, remedy="choose another --output") from error
+    result = Result("report", found.messages, seconds=time.monotonic() - started, output=output, details={
+        "queues": len(found.queues), "failed": found.shape.failures.total(), "anomalies": len(found.anomalies),
+        "silent": found.silent,
+        "classes": {f"0x{key:04X}": count for key, count in sorted(found.shape.classes.items())}})  # fmt: skip
+    log_run(spark, config.lake, config, result)
     return result
 
 
-def page(
-    queues: list[dict[str, Any]], hours: list[dict[str, Any]], found: list[Anomaly], senders: list[dict[str, Any]],
-    quiet: list[str], top: int,
-) -> str:
-    names = [row["queue"] for row in queues][:top]
-    series = {name: [(row["hour"].timestamp(), float(row["messages"])) for row in hours if row["queue"] == name]
-              for name in names}  # fmt: skip
-    delays = {name: [(row["hour"].timestamp(), float(row["latency"] or 0.0)) for row in hours if row["queue"] == name]
-              for name in names}  # fmt: skip
-    parts = [
-        charts.heading("Messages by hour"), charts.lines(series, "messages"),
-        charts.heading("Queues"),
-        charts.table(("queue", "messages", "bytes", "largest", "senders", "transactional", "express", "p50", "p95",
-                      "p99", "first", "last"), [_row(row) for row in queues[:top]]),
-        charts.heading("Messages and bytes by queue"),
-        charts.bars({row["queue"]: float(row["messages"]) for row in queues[:top]}, "messages"),
-        charts.bars({row["queue"]: float(row["bytes"] or 0) for row in queues[:top]}, "bytes"),
-        charts.heading("Time from sending to arrival, 95 % by hour, in seconds"), charts.lines(delays, "seconds"),
-        charts.heading("What stands out"),
-        charts.table(("what", "queue", "hour", "value", "usual", "score"),
-                     [(a.what, a.queue, a.when, f"{a.value:,.3g}", f"{a.usual:,.3g}", f"{a.score:+.1f}")
-                      for a in found[:top]]),
-        charts.heading("New senders"),
-        charts.table(("queue manager", "queue", "first", "messages"),
-                     [(row["source_qm"], row["queue"], _when(row["first"]), f"{row['messages']:,}")
-                      for row in senders[:top]]),
-        charts.heading("Queues that fell silent"), charts.table(("queue",), [(name,) for name in quiet]),
+def findings(spark: SparkSession, config: Report) -> Findings:
+    df = spark.read.parquet(f"{config.lake.rstrip('/')}/messages")
+    df = df.select(*[name for name in _COLUMNS if name in df.columns])
+    missing = [name for name in _COLUMNS if name not in df.columns]
+    if missing:
+        raise BadConfiguration(f"the lake has no column {', '.join(missing)}", where=config.lake,
+                               remedy="ingest without --columns, or with these among them")
+    queues = profile(df)
+    if not queues:
+        raise BadConfiguration("there are no messages", where=config.lake, remedy="run: lior pipeline ingest")
+    step = step_for(queues)
+    points = over_time(df, step)
+    hours = points if step == HOUR else over_time(df, HOUR)
+    return Findings(queues, points, step, latencies_over_time(df, step), shape(df), anomalies(hours, config.score),
+                    new_senders(df, config.silent_hours), silent(queues, config.silent_hours))  # fmt: skip
+
+
+def page(found: Findings, config: Report) -> str:
+    first, last = min(row["first"] for row in found.queues), max(row["last"] for row in found.queues)
+    about = f"{charts.moment(first)} to {charts.moment(last)} UTC · {config.lake}"
+    return charts.document(config.title, about, [
+        _tiles(found, last - first), *_traffic(found), *_queues(found, config.top), *_kinds(found),
+        *_failures(found, config.top), *_what_stands_out(found, config.top)])  # fmt: skip
+
+
+def _tiles(found: Findings, span: float) -> str:
+    size, failed = sum(row["bytes"] or 0 for row in found.queues), found.shape.failures.total()
+    worst = max((delay[2] for _, delay in found.delays), default=0.0)
+    values = {
+        "messages": f"{found.messages:,}", "of bodies": charts.size(size), "queues": f"{len(found.queues):,}",
+        "messages a second": charts.number(found.messages / max(span, 1.0)),
+        "largest body": charts.size(max(row["largest"] or 0 for row in found.queues)),
+        "worst 99 % latency": duration(worst), "failed": f"{failed:,}", "stand out": f"{len(found.anomalies):,}",
+    }  # fmt: skip
+    return charts.tiles(values, frozenset({"failed"} if failed else ()))
+
+
+def _traffic(found: Findings) -> list[str]:
+    unit = {1: "second", 60: "minute", 3600: "hour", 86400: "day"}.get(found.step, duration(found.step))
+    delays = {f"{name} %": [(float(at), delay[each]) for at, delay in found.delays]
+              for each, name in enumerate(("50", "95", "99"))}  # fmt: skip
+    return [
+        charts.section(f"Messages in each {unit}", charts.lines(_series(found, "messages"), "messages", found.step)),
+        charts.section(f"Bytes of bodies in each {unit}", charts.lines(_series(found, "bytes"), "bytes", found.step)),
+        charts.section("Seconds from sending to arrival", charts.lines(delays, "seconds"),
+                       note="Of so many per cent of the messages, at the most. Clocks of senders count."),
     ]  # fmt: skip
-    return charts.document("Traffic of the queues", parts)
+
+
+def _series(found: Findings, what: str) -> dict[str, list[tuple[float, float]]]:
+    """The busiest queues each, and the others together."""
+    own = {row["queue"] for row in found.queues[:LINES]}
+    sums: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    for row in found.points:
+        sums[row["queue"] if row["queue"] in own else OTHERS][float(row["at"])] += float(row[what] or 0)
+    names = [row["queue"] for row in found.queues[:LINES]] + ([OTHERS] if OTHERS in sums else [])
+    return {name: sorted(sums[name].items()) for name in names}
+
+
+def _queues(found: Findings, top: int) -> list[str]:
+    busiest = found.queues[:top]
+    headings = ("queue", "messages", "bytes", "largest", "senders", "transactional", "express", "failed", "50 %",
+                "95 %", "99 %", "first", "last")  # fmt: skip
+    note = f"The busiest {top} of {len(found.queues)}." if len(found.queues) > top else ""
+    return [
+        charts.section("Queues by volume", charts.bars({row["queue"]: float(row["messages"]) for row in busiest},
+                                                       "messages"),
+                       charts.bars({row["queue"]: float(row["bytes"] or 0) for row in busiest}, "bytes",
+                                   charts.COLOURS[2]), note=note),
+        charts.section("Queues in numbers", charts.table(headings, [_row(row) for row in busiest]), note=note),
+    ]  # fmt: skip
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    p50, p95, p99 = (f"{value:.3f} s" for value in (row["latency"] or (0.0, 0.0, 0.0)))
-    return (row["queue"], f"{row['messages']:,}", f"{row['bytes'] or 0:,}", f"{row['largest'] or 0:,}",
-            f"{row['senders']:,}", f"{row['transactional']:,}", f"{row['express']:,}", p50, p95, p99,
-            _when(row["first"]), _when(row["last"]))  # fmt: skip
+    figures = [f"{row[name] or 0:,}" for name in ("messages", "bytes", "largest", "senders", "transactional", "express",
+                                                  "failed")]  # fmt: skip
+    delays = [duration(value) for value in row["latency"] or (0.0, 0.0, 0.0)]
+    return (row["queue"], *figures, *delays, charts.moment(row["first"]), charts.moment(row["last"]))
 
 
-def _when(moment: Any) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}"
+def _kinds(found: Findings) -> list[str]:
+    form = found.shape
+    sizes = [("0" if power < 0 else charts.size(2.0**power), float(form.sizes[power]))
+             for power in _between(form.sizes)]  # fmt: skip
+    delays = [("<1 ms" if power < 0 else f"≥{duration(10.0**power / 1000)}", float(form.latencies[power]))
+              for power in _between(form.latencies)]  # fmt: skip
+    priorities = [(str(each), float(form.priorities[each])) for each in range(8)]
+    return [charts.pair(
+        charts.section("Sizes of bodies", charts.columns(sizes, "messages by size"), note="Up to this size each."),
+        charts.section("Latencies", charts.columns(delays, "messages by latency", charts.COLOURS[1]),
+                       note="From this on, up to the next."),
+        charts.section("Priorities", charts.columns(priorities, "messages by priority", charts.COLOURS[2]),
+                       note="7 goes first."),
+    )]  # fmt: skip
+
+
+def _between(counts: dict[int, int]) -> range:
+    return range(min(counts, default=0), max(counts, default=0) + 1)
+
+
+def _failures(found: Findings, top: int) -> list[str]:
+    reasons: dict[str, float] = defaultdict(float)
+    for (reason, _), count in found.shape.failures.items():
+        reasons[reason] += count
+    rows = [(reason, queue, f"{count:,}") for (reason, queue), count in found.shape.failures.most_common(top)]
+    drawn = charts.bars(dict(sorted(reasons.items(), key=lambda each: -each[1])), "messages", charts.COLOURS[1])
+    parts = [drawn, charts.table(("reason", "queue", "messages"), rows)] if rows else [drawn]
+    return [charts.section("Dead letters and refusals by reason", *parts,
+                           note="Of dead-letter and administration queues that were ingested.")]  # fmt: skip
+
+
+def _what_stands_out(found: Findings, top: int) -> list[str]:
+    hours = [(a.what, a.queue, charts.moment(a.at)[:13] + " h", charts.number(a.value), charts.number(a.usual),
+              f"{a.score:+.1f}") for a in found.anomalies[:top]]  # fmt: skip
+    senders = [(row["source_qm"] or "", row["queue"], charts.moment(row["first"]), f"{row['messages']:,}")
+               for row in found.senders[:top]]  # fmt: skip
+    return [
+        charts.section("Hours that stand out",
+                       charts.table(("what", "queue", "hour", "value", "usual", "score"), hours),
+                       note="Against the same hour of other weeks, where there are enough of them; else other hours."),
+        charts.section("New senders", charts.table(("queue manager", "queue", "first", "messages"), senders)),
+        charts.section("Queues that fell silent", charts.table(("queue",), [(name,) for name in found.silent])),
+    ]  # fmt: skip
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:,.3g} ms"
+    for limit, letter in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= limit:
+            return f"{seconds / limit:,.3g} {letter}"
+    return f"{seconds:,.3g} s"

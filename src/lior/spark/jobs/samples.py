@@ -17,6 +17,7 @@ import pyarrow as pa
 import lior
 from lior.client.bulk import Bulk
 from lior.errors import QueueExists
+from lior.spark.jobs.checking import check_server
 from lior.spark.jobs.result import Result
 
 QUEUES: Final = ("orders", "payments", "shipments")
@@ -35,6 +36,10 @@ class Samples:
     credentials_file: str = ""
     ca_file: str = ""
     journal: bool = False
+
+
+def check(config: Samples, here: bool) -> None:
+    check_server(config.address, (), config.credentials_file, config.ca_file)
 
 
 def rows(config: Samples) -> Iterator[dict[str, Any]]:

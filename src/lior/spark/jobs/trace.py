@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 
 from lior.message import Acknowledgements, MessageClass
+from lior.spark.jobs.checking import check_readable
 from lior.spark.jobs.result import Result, log_run
 from lior.spark.packet_sql import object_id
 
@@ -29,6 +30,12 @@ class Trace:
     patience: float = 3600.0  # seconds after which what has not arrived is lost, and what nobody received is stuck
     output: str = ""  # a directory for the whole table, in Parquet
     top: int = 50
+
+
+def check(config: Trace, here: bool) -> None:
+    for lake in (config.lake, config.sent, config.acknowledgements):
+        if here and lake:
+            check_readable(f"{lake.rstrip('/')}/messages", "make the lake with: lior pipeline ingest")
 
 
 def messages(spark: SparkSession, lake: str) -> DataFrame:
@@ -76,7 +83,7 @@ def run(spark: SparkSession, config: Trace) -> Result:
     finally:
         df.unpersist()
     result.seconds = time.monotonic() - started
-    log_run(config.lake, config, result)
+    log_run(spark, config.lake, config, result)
     return result
 
 

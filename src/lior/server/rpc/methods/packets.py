@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from lior.errors import MessageTooLarge
 from lior.message import INFINITE, Message
-from lior.wire.headers import EB
-from lior.wire.message_packet import to_user_message
+from lior.wire.headers import CompoundMessageHeader
+from lior.wire.remote_packets import put_srmp, to_read
 from lior.wire.user_message import UserMessage
 
 FULL_PACKET, BINARY_FIRST, BINARY_SECOND, SRMP_FIRST, SRMP_SECOND = range(5)  # SectionType, 2.2.7
@@ -34,22 +35,19 @@ class Section(NamedTuple):
 
 
 def user_message_packet(message: Message, queue_manager: UUID) -> bytes:
-    """The packet of a message that is in a queue here."""
+    """The packet of a message that is in a queue here. [MS-MQMQ] 2.2.20 has no place for the request of one that came
+    over HTTP; its envelope's texts are in SoapHeader, its body where all have it."""
     return _user_message(message, queue_manager).encode()
 
 
 def _user_message(message: Message, queue_manager: UUID) -> UserMessage:
-    """A body that was decrypted here stays clear. What was sent here in a transaction is in no stream between queue
-    managers; for its header it is the first of one."""
+    """What was sent here in a transaction is in no stream between queue managers; for its header it is the first of
+    one."""
     transaction = message.transaction
     if transaction is not None and not transaction.sequence_number:
         message = message.copy()
         message.transaction = replace(transaction, sequence_number=1, previous_sequence_number=0)
-    packet = to_user_message(message, destination_queue_manager=queue_manager)
-    security = message.security
-    if packet.security is not None and security is not None and not security.symmetric_key:
-        packet.security.header.flags &= ~EB
-    return packet
+    return to_read(message, queue_manager)
 
 
 def sequence_of(message: Message) -> int:
@@ -57,20 +55,51 @@ def sequence_of(message: Message) -> int:
     return message.lookup_identifier & SEQUENCE
 
 
-def sections(message: Message, queue_manager: UUID, most_body: int, subqueue: str) -> list[Section]:
-    """The packet whole, or its body cut: then everything before the cut, and what is behind the body (3.1.4.7)."""
+def sections(
+    message: Message, queue_manager: UUID, most_body: int, most_compound: int, subqueue: str
+) -> list[Section]:
+    """The packet whole, or its body cut: then everything before the cut, and what is behind the body (3.1.4.7). Of a
+    message that came over HTTP the request is what is cut, with the header before it."""
     user_message = _user_message(message, queue_manager)
     user_message.base.time_to_reach_queue = _end_of_time_to_reach_queue(message)
-    packet = user_message.encode()
     trailer = added_headers(message, subqueue)
+    packet = _srmp_packet(user_message, message)
+    if packet:
+        decoded = UserMessage.decode(packet, remote_read=True)
+        assert decoded.srmp is not None
+        start = decoded.srmp.compound_at
+        end = start + CompoundMessageHeader.SIZE + len(decoded.srmp.compound)
+        return _cut(packet, start, end, most_compound, trailer, (SRMP_FIRST, SRMP_SECOND))
+    packet = user_message.encode()
     if most_body >= len(message.body):
-        whole = packet + trailer
-        return [Section(FULL_PACKET, len(whole), whole)]
+        return _whole(packet + trailer)
     decoded = UserMessage.decode(packet)
-    end = decoded.body_end  # of MessagePropertiesHeader, but for its padding
+    return _cut(packet, decoded.body_at, decoded.body_end, most_body, trailer, (BINARY_FIRST, BINARY_SECOND))
+
+
+def _srmp_packet(user_message: UserMessage, message: Message) -> bytes:
+    """Nothing for a message that did not come over HTTP, or whose request leaves no room in a packet for its envelope
+    and properties: that one is handed out as any other."""
+    body, size = user_message.body, user_message.properties.message_size
+    if not put_srmp(user_message, message):
+        return b""
+    try:
+        return user_message.encode()
+    except MessageTooLarge:
+        user_message.srmp, user_message.body, user_message.properties.message_size = None, body, size
+        return b""
+
+
+def _cut(packet: bytes, start: int, end: int, most: int, trailer: bytes, kinds: tuple[int, int]) -> list[Section]:
+    """What is at `start` and ends before its padding at `end`, as far as the reader wants it."""
+    if most >= end - start:
+        return _whole(packet + trailer)
     behind = packet[end:] + trailer
-    return [Section(BINARY_FIRST, end, packet[: decoded.body_at + most_body]),
-            Section(BINARY_SECOND, len(behind), behind)]  # fmt: skip
+    return [Section(kinds[0], end, packet[: start + most]), Section(kinds[1], len(behind), behind)]
+
+
+def _whole(packet: bytes) -> list[Section]:
+    return [Section(FULL_PACKET, len(packet), packet)]
 
 
 def _end_of_time_to_reach_queue(message: Message) -> int:

@@ -101,7 +101,7 @@ def _open(service: QueueService, call: Call, request: Any) -> Any:
 
 
 def check_kind(name: SingleName, access: QueueAccessType, share: QueueShareMode) -> None:
-    """What a kind of name can be opened for (MP-129, MP-130)."""
+    """What a kind of name can be opened for (MP-129, MP-130), with the code that [MS-MQDMPR] 3.1.7.1.5 has for it."""
     sends = access is QueueAccessType.SEND
     if sends and share is not QueueShareMode.DENY_NONE:
         raise UnsupportedAccessMode("a queue that is sent to is not opened exclusively", where="dwShareMode",
@@ -110,9 +110,11 @@ def check_kind(name: SingleName, access: QueueAccessType, share: QueueShareMode)
         subqueue = isinstance(name, DirectName) and bool(name.subqueue)
         read_only = isinstance(name, MachineName | ConnectorName) or name.suffix in SYSTEM_SUFFIXES.values()
         if subqueue or read_only:
-            raise UnsupportedAccessMode("the queue can only be read", where=str(name), remedy="open it to receive")
+            raise UnsupportedFormatNameOperation("the queue can only be read", where=str(name),
+                                                 remedy="open it to receive")
     elif isinstance(name, MulticastName) or (isinstance(name, DirectName) and name.is_http):
-        raise UnsupportedAccessMode("HTTP and multicast names can only be sent to", where=str(name))
+        raise UnsupportedFormatNameOperation("HTTP and multicast names can only be sent to", where=str(name),
+                                             remedy="use DIRECT=OS:host\\queue to read")
 
 
 def _hint(service: QueueService, request: Any, name: SingleName, owner: Owner, error: LiorError) -> Values:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from lior.errors import HRESULTS, InvalidParameter
-from lior.message import INFINITE, NULL_GUID, AuthenticationLevel, Message, MessageSecurity, ObjectId, PrivacyLevel
+from lior.message import INFINITE, NULL_GUID, Message, MessageSecurity, ObjectId, PrivacyLevel
 from lior.queues.expiry import time_to_be_received_end
 from lior.wire.interfaces.structures import CACTB_RECEIVE, CACTransferBufferV2, Receive
 from lior.wire.ndr import NULL
+from lior.wire.remote_packets import NUMBERS
 
 FALCON_PACKET_VERSION: Final = 0x10
 MAX_FORMAT_NAME: Final = 1024
@@ -28,7 +29,6 @@ KEY_SHORT: Final = HRESULTS["MQ_ERROR_SYMM_KEY_BUFFER_TOO_SMALL"]
 SIGNATURE_SHORT: Final = HRESULTS["MQ_ERROR_SIGNATURE_BUFFER_TOO_SMALL"]
 
 _PRIVACY: Final = {PrivacyLevel.ENHANCED.value: 2}  # as 2.2.3.2 numbers it
-_LEVELS: Final = {AuthenticationLevel.XML_SIG.value: 9}
 _PLAIN: Final = MessageSecurity(hash_algorithm=0, encryption_algorithm=0)
 _NO_OBJECT: Final = ObjectId(NULL_GUID, 0)
 
@@ -273,8 +273,7 @@ def _fill_security(ptb: CACTransferBufferV2, security: MessageSecurity) -> None:
     if ptb.pul_prov_type is not None:
         ptb.pul_prov_type = security.authentication_provider_type
     if ptb.p_authenticated is not None:
-        level = security.authentication_level
-        ptb.p_authenticated = _LEVELS.get(level, level)
+        ptb.p_authenticated = NUMBERS.get(security.authentication_level, 0)
     if ptb.pul_priv_level is not None:
         ptb.pul_priv_level = _PRIVACY.get(security.privacy_level, security.privacy_level)
     if ptb.pul_hash_alg is not None:

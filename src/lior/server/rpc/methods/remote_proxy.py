@@ -28,8 +28,8 @@ from lior.server.rpc.methods.tables import (
     unknown_cursor,
 )
 from lior.wire.interfaces.structures import MQ_ACTION_PEEK_NEXT, MQ_ACTION_RECEIVE
-from lior.wire.message_packet import to_message
 from lior.wire.ndr import NULL
+from lior.wire.remote_packets import from_read
 
 if TYPE_CHECKING:
     from lior.protocols.rpc.call import Call
@@ -154,7 +154,7 @@ async def _receive(service: QueueService, call: Call, request: Any, proxy: Remot
     packet, arrived, read = await proxy.session.receive(receive.action, receive.request_timeout, cursor)
     taken = False
     try:
-        message: Message = to_message(packet, queue_manager=service.core.properties.identifier)
+        message: Message = from_read(packet, queue_manager=service.core.properties.identifier)
         message.arrival_time = float(arrived)
         code = shortage(request.ptb, message)
         if code:

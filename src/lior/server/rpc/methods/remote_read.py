@@ -145,13 +145,14 @@ class Pending:
         return (arrived, sequence_of(message), len(parts), tuple(map(_buffer, parts)), OK)
 
     def _sections(self, message: Message) -> list[Section]:
-        most, subqueue = self.request.dw_max_body_size, self.opened.subqueue
+        request, subqueue = self.request, self.opened.subqueue
+        most = request.dw_max_body_size
         identifier = self.service.core.properties.identifier
         if most >= len(message.body):
             whole = whole_packet(message, identifier, subqueue)
             if whole:
                 return [Section(FULL_PACKET, len(whole), whole)]
-        return sections(message, identifier, most, subqueue)
+        return sections(message, identifier, most, request.dw_max_compound_message_size, subqueue)
 
     def put_back(self) -> None:
         """3.1.5.1, or a message that could not be handed over: it stays in the queue."""
