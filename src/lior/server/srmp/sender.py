@@ -354,6 +354,8 @@ class Sender:
     def _retry_now(self) -> None:
         self._retry = None
         self.wake()
+        if self._idle is None:  # perhaps nothing is left to send, and there never was a connection
+            self._touch()
 
     def try_now(self) -> None:
         if self._retry is not None:
