@@ -101,6 +101,7 @@ class Sandbox:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.seconds = SECONDS_A_BLOCK
         self.sessions: list[int] = []
         self.servers: list[tuple[str, subprocess.Popen[bytes]]] = []
         binaries = Path(sys.executable).parent
@@ -123,7 +124,7 @@ class Sandbox:
             )  # fmt: skip
             self.sessions.append(process.pid)
             try:
-                code = process.wait(SECONDS_A_BLOCK)
+                code = process.wait(self.seconds)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

@@ -397,8 +397,8 @@ def test_a_nearly_full_disk_throttles_sends_and_still_lets_messages_out(data: Pa
         with qm.transaction() as tx:
             assert tx.receive(LEDGER, 0).body == b"two"
         engine = backend_of(qm).engine
-        engine._low_disk_bytes = 1  # room again
-        qm._call(_soon, engine.check_disk)
+        engine.disk.low_bytes = 1  # room again
+        qm._call(_soon, engine.disk.check)
         assert not qm.properties()["throttled"]
         qm.send(QUEUE, b"more", recoverable=True)
     assert bodies(data) == [b"more"]

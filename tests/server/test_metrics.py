@@ -1,12 +1,15 @@
 """What /metrics says, and that docs/metrics.md lists all of it."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from lior.server.bulk.daemon import call as daemon_call
 from lior.testing.serving import Serving
 from tests.server.serving import QUEUE, get
 
@@ -57,6 +60,39 @@ def test_figures_of_queues_are_those_of_the_queue_manager(server: Serving) -> No
         found = Metrics(server)
         assert found("lior_queue_messages", **queue) == 0  # and it is still there
         assert found("lior_queue_oldest_message_age_seconds", **queue) == 0
+
+
+def test_subscriptions_say_what_they_hold_and_how_far_behind_they_are(server: Serving) -> None:
+    name = ".\\private$\\claimed"
+    with server.connect() as qm:
+        qm.create_queue(name)
+        for number in range(10):
+            qm.send(name, b"x" * 100 + b"%d" % number)
+
+    def call(what: str, **arguments: Any) -> Any:
+        return daemon_call(server.data, what, {"name": "metered", **arguments})
+
+    epoch = call("subscribe", queues=[name])["epoch"]
+    end = call("claim", epoch=epoch, start=0, max_rows=7, max_bytes=1 << 20)
+    call("release", epoch=epoch, ordinal=3)
+    found, label = Metrics(server), {"subscription": "metered"}
+    assert found("lior_subscription_claimed", **label) == end - 3 == 4
+    assert found("lior_subscription_claimed_bytes", **label) >= 400
+    assert found("lior_subscription_lag", **label) == 3
+    assert found("lior_subscription_released_total", **label) == 3
+    assert 0 < found("lior_subscription_oldest_message_age_seconds", **label) < 600
+    assert found("lior_subscription_touched_seconds", **label) == pytest.approx(time.time(), abs=600)
+    with server.connect() as qm:
+        assert len(list(qm.open_queue(name))) == 3
+    call("release", epoch=epoch, ordinal=end)
+    with server.connect() as qm:
+        qm.purge_queue(name)
+    found = Metrics(server)
+    assert found("lior_subscription_oldest_message_age_seconds", **label) == 0
+    assert found("lior_subscription_claimed", **label) == found("lior_subscription_lag", **label) == 0
+    with server.connect() as qm:
+        qm.abandon_subscription("metered")
+    assert not [each for each in Metrics(server).samples if ("subscription", "metered") in each]
 
 
 def test_dashboards_of_windows_find_their_names(server: Serving) -> None:

@@ -38,8 +38,8 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 @pytest.fixture(params=["memory", "flight", "subqueues", "windows"])
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Broker, str, Fill]]:
     if request.param == "windows":
-        with only_documented_calls(tmp_path / "data") as found:
-            yield found
+        with only_documented_calls(tmp_path / "data") as windows:
+            yield windows
         return
     if request.param == "memory":
         memory = MemoryBroker()

@@ -1,5 +1,5 @@
 """A queue manager without a claim log, read through subqueues over its RPC: its process and those of Spark die, and
-each message is in the lake once. The second `lior serve` stands for it, of which only what the documents have is used."""
+each message is in the lake once. A second `lior serve` stands for it, of which only what the documents have is used."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,15 +97,15 @@ def test_a_queue_manager_that_dies_while_a_batch_is_moved_and_while_one_is_relea
     foreign: Foreign, tmp_path: Path
 ) -> None:
     server, lake = foreign.server, tmp_path / "lake"
-    fill(server, range(1500))
-    given = job(foreign, lake) | {"max_messages": 1500}
+    fill(server, range(900))
+    given = job(foreign, lake) | {"max_messages": 900}
 
     def moved() -> int:
         return sum(count for name, count in counts(server).items() if "lior_far_0" in name)
 
     killed = 0
     caught: Callable[[], bool]
-    for caught in (lambda: 100 < moved() < 1500, lambda: len(in_journals(server)) > 100):
+    for caught in (lambda: 50 < moved() < 900, lambda: len(in_journals(server)) > 50):
         driver = Driver("driver.py", given, tmp_path, f"driver{killed}")
         try:
             until("the moment to kill", lambda now=caught, it=driver: now() or not it.running, SECONDS)
@@ -120,6 +120,6 @@ def test_a_queue_manager_that_dies_while_a_batch_is_moved_and_while_one_is_relea
     assert killed == 2
     ends(given)
     ends(given)
-    assert tags(lake, "parquet") == list(range(1500))
+    assert tags(lake, "parquet") == list(range(900))
     assert counts(server) == {}
-    assert in_journals(server) == list(range(1500))
+    assert in_journals(server) == list(range(900))

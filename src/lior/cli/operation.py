@@ -36,7 +36,8 @@ def stats(session: Session) -> None:
     with session.open() as manager:
         figures = manager.properties()
         queues = manager.queues()
-    counts = message_counts(queues)
+        subscriptions = manager.subscriptions()
+    counts = message_counts(queues) | claim_counts(subscriptions)
     if session.out.as_json:
         session.out.record(manager_json(figures) | counts)
     else:
@@ -52,6 +53,15 @@ def message_counts(queues: list[lior.QueueInfo]) -> dict[str, int]:
         "dead_letters": dead,
         "journal_messages": sum(info.journal_messages for info in queues)
         + sum(info.messages for info in queues if info.name.upper().endswith(";JOURNAL")),
+    }
+
+
+def claim_counts(subscriptions: list[dict[str, Any]]) -> dict[str, int]:
+    """What readers that claim messages hold, all together."""
+    return {
+        "subscriptions": len(subscriptions),
+        "claimed_messages": sum(each["claimed"] for each in subscriptions),
+        "subscription_lag": sum(each["lag"] for each in subscriptions),
     }
 
 
@@ -74,6 +84,8 @@ def manager_fields(figures: dict[str, Any], counts: dict[str, int]) -> dict[str,
         "queues": str(figures["queues"]),
         "messages": f"{counts['messages']} in queues, {counts['outgoing_messages']} outgoing",
         "dead letters": str(counts["dead_letters"]),
+        "subscriptions": f"{counts['subscriptions']}: {counts['claimed_messages']} messages claimed, "
+        f"{counts['subscription_lag']} wait" if counts["subscriptions"] else "",
         "in journals": str(counts["journal_messages"]),
         "size": f"{size(figures['bytes'])} of {quota_text(figures['queue_manager_quota'])}",
         "journals' size": f"{size(figures['journal_bytes'])} of {quota_text(figures['journal_quota'])}",

@@ -153,6 +153,19 @@ def report(**options: Any) -> None:
     run_job("report", options)
 
 
+@pipeline.command(short_help="Make few large files of many small ones.")
+@click.option("--lake", metavar="PATH", help="What ingest wrote.")
+@click.option("--format", metavar="FORMAT", help="parquet, delta or iceberg.")
+@click.option("--target-mb", type=int, help="Size of a file in MiB, about; default 128.")
+@common
+def compact(**options: Any) -> None:
+    """Make few large files of the many small ones that a continuous ingest leaves; it may go on meanwhile.
+
+    Readers of a directory of Parquet may see rows twice while it works; those of Delta and Iceberg do not.
+    """
+    run_job("compact", options)
+
+
 @pipeline.command(short_help="Send synthetic traffic.")
 @click.option("--messages", type=int, help="How many; default 10,000.")
 @click.option("--seed", type=int, help="The same seed gives the same messages.")

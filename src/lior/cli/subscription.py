@@ -8,10 +8,10 @@ import click
 
 from lior.cli.connection import Session, connected
 from lior.cli.inputs import confirm
-from lior.cli.output import iso
+from lior.cli.output import age, iso
 from lior.errors import NoSubscription
 
-HEADINGS: Final = ("SUBSCRIPTION", "CLAIMED", "RELEASED", "LAG", "TOUCHED", "QUEUES")
+HEADINGS: Final = ("SUBSCRIPTION", "CLAIMED", "RELEASED", "LAG", "OLDEST", "TOUCHED", "QUEUES")
 
 
 @click.group(short_help="Readers that claim messages: list, show, abandon.")
@@ -22,7 +22,7 @@ def subscription() -> None:
 @subscription.command(name="list", short_help="List the subscriptions.")
 @connected
 def list_(session: Session) -> None:
-    """List the subscriptions: messages claimed now, ordinals released, and messages that wait."""
+    """List the subscriptions: messages claimed now, ordinals released, messages that wait, and the oldest's age."""
     with session.open() as manager:
         found = manager.subscriptions()
     if session.out.as_json:
@@ -65,9 +65,10 @@ def abandon(session: Session, name: str, yes: bool) -> None:
 
 
 def presented(known: dict[str, Any]) -> dict[str, Any]:
-    return known | {"created": iso(known["created"]), "touched": iso(known["touched"])}
+    return known | {"created": iso(known["created"]), "touched": iso(known["touched"]),
+                    "oldest": iso(known["oldest"])}
 
 
 def row(known: dict[str, Any]) -> tuple[str, ...]:
     figures = (f"{known[each]:,}" for each in ("claimed", "released", "lag"))
-    return (known["name"], *figures, iso(known["touched"]) or "", ", ".join(known["queues"]))
+    return (known["name"], *figures, age(known["oldest"]), iso(known["touched"]) or "", ", ".join(known["queues"]))

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from lior.errors import LiorError
 from lior.names import DirectName, MachineName, PrivateName, QueueSuffix
+from lior.queues.claim_log import ClaimLog
 from lior.queues.definition import QueueType
 from lior.queues.descriptor import PEEK_ACCESS
 from lior.queues.manager import QueueManager
@@ -79,7 +80,7 @@ def outgoing_figures(manager: QueueManager, queue: OutgoingQueue) -> dict[str, A
     return queue_figures(manager, queue) | {
         "next_hops": list(queue.next_hops),
         "history": history,
-        "transfer": asdict(queue.transfer_info),
+        "transfer": asdict(manager.outgoing_streams.transfer_info(queue)),
     }
 
 
@@ -93,6 +94,19 @@ def oldest_arrival(manager: QueueManager, queue: Queue) -> float | None:
             oldest = arrival if oldest is None else min(oldest, arrival)
         found = queue.next_visible(((found >> 56) + 1 << 56) - 1, peek=False)
     return oldest
+
+
+def subscription_figures(manager: QueueManager, log: ClaimLog) -> dict[str, Any]:
+    """With the arrival of the oldest message that it has not released: of those claimed the one claimed first, or one
+    that waits."""
+    found = [oldest_arrival(manager, queue) for queue in map(manager.core.queues.get, log.definition.queues) if queue]
+    claim = next(log.between(log.definition.gone, log.definition.last), None)
+    queue = None if claim is None else manager.core.queues.get(claim.queue_id)
+    if claim is not None and queue is not None:
+        with suppress(LiorError):
+            found.append(queue.position(claim.lookup_id, manager.core.store).arrival_time)
+    oldest = min((each for each in found if each is not None), default=None)
+    return manager.subscriptions.figures(log) | {"oldest": oldest}
 
 
 def manager_figures(manager: QueueManager, store: Store) -> dict[str, Any]:

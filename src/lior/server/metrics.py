@@ -20,7 +20,7 @@ from lior.queues.descriptor import PEEK_ACCESS
 from lior.queues.outgoing import OutgoingQueue, OutgoingState
 from lior.queues.queue import Queue
 from lior.server.admin.service import AdminService
-from lior.server.figures import format_name, is_listed, oldest_arrival
+from lior.server.figures import format_name, is_listed, oldest_arrival, subscription_figures
 from lior.server.fill import fills, quota_bytes
 from lior.server.lag import LoopLag
 from lior.server.multicast import Multicast
@@ -165,7 +165,7 @@ class Figures(Collector):
 
     def _claims(self) -> Iterator[Metric]:
         """What readers that claim messages hold, by subscription."""
-        found = [self._manager.subscriptions.figures(log) for log in self._manager.subscriptions]
+        found = [subscription_figures(self._manager, log) for log in self._manager.subscriptions]
         for name, key, about in (
             ("lior_subscription_claimed", "claimed", "Messages claimed and not released."),
             ("lior_subscription_claimed_bytes", "claimed_bytes", "Their bytes."),
@@ -178,11 +178,16 @@ class Figures(Collector):
         released = CounterMetricFamily("lior_subscription_released", "Messages released.", labels=["subscription"])
         idle = GaugeMetricFamily("lior_subscription_touched_seconds", "When its reader last called, in unix seconds.",
                                  labels=["subscription"])
+        age = GaugeMetricFamily("lior_subscription_oldest_message_age_seconds", "Age of the oldest message that is not "
+                                "released; 0 if there is none.", labels=["subscription"])  # fmt: skip
+        now = self._core.clock.wall()
         for each in found:
+            age.add_metric([each["name"]], 0.0 if each["oldest"] is None else max(0.0, now - each["oldest"]))
             released.add_metric([each["name"]], each["released"])
             idle.add_metric([each["name"]], each["touched"])
         yield released
         yield idle
+        yield age
 
     # Queues
 
@@ -224,7 +229,7 @@ class Figures(Collector):
         for queue in queues:
             for state in OutgoingState:
                 states.add_metric([queue.name, state.value], float(queue.state is state))
-            unacknowledged.add_metric([queue.name], queue.transfer_info.eod_no_ack_count)
+            unacknowledged.add_metric([queue.name], 0 if queue.stream is None else queue.stream.unacked)
         yield states
         yield unacknowledged
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"  # INT96, the default, is read by few others
 FORMATS: Final = ("parquet", "archive", "delta", "iceberg")
+ICEBERG_TABLE: Final = "lior.messages"
 _BATCH: Final = "lior.batch"
 _APP: Final = "lior.app"
 
@@ -124,7 +125,7 @@ def _arrow_schema(file: str, near: str) -> Any:
 class IcebergBatchSink:
     """`path` is the warehouse; the catalog is an SQLite file in it, or what `catalog` describes to pyiceberg."""
 
-    def __init__(self, path: str, table: str = "lior.messages", catalog: dict[str, str] | None = None) -> None:
+    def __init__(self, path: str, table: str = ICEBERG_TABLE, catalog: dict[str, str] | None = None) -> None:
         self._path = path
         self._table = table
         self._catalog = catalog

@@ -10,8 +10,10 @@ from functools import cache
 from itertools import repeat
 from struct import error as StructError
 from typing import Any, Final, cast
+from zlib import crc32
 
 from lior.errors import InvalidParameter, MessageStorageFailed
+from lior.message import FIXED_HEADERS_SIZE
 from lior.queues.ports import (
     SEQUENCE_MASK,
     DeleteMessage,
@@ -28,7 +30,7 @@ from lior.queues.ports import (
     SetCounts,
 )
 from lior.store.record import encode
-from lior.store.schema import queue_check, row_check, state_check
+from lior.store.schema import ROW, queue_check, state_check
 
 ROWS: Final = 64  # in one statement
 BYTES: Final = 1 << 20  # of bodies in one statement, since SQLite copies what is bound
@@ -39,6 +41,7 @@ GUARD: Final = "SELECT 1 FROM m WHERE q=? AND l=?"  # a statement that must find
 EXPECT: Final = "SELECT 1 WHERE (SELECT value FROM state WHERE kind=? AND key=?) IS NOT ?"  # so must this
 _MOVE: Final = ("UPDATE m SET q=?3, l=?4, a=?5, v=?6, u=?7, t=coalesce(?8, t), "
                 "k=row_check(?3, ?4, n, e, coalesce(?8, t), ?5, ?6, ?7) WHERE q=?1 AND l=?2")
+_DELETE_ALL: Final = "DELETE FROM m WHERE q=? AND l BETWEEN ? AND ?"
 _COUNTS: Final = "UPDATE m SET a=?3, k=row_check(q, l, n, e, t, ?3, v, u) WHERE q=?1 AND l=?2"
 _PUT_QUEUE: Final = "INSERT OR REPLACE INTO queue VALUES (?, ?, ?, ?, ?)"
 
@@ -164,17 +167,24 @@ class Plan:
         for chunk in _chunks(self._puts):
             self._insert(chunk)
         for queue_id, lookups in self._deletes.items():
-            for at in range(0, len(lookups), ROWS):
-                some = lookups[at:at + ROWS]
-                self.statements.append((_delete(len(some)), (queue_id, *some)))
-                self.bytes += 256 * len(some)
+            self._delete_some(queue_id, lookups)
         for change in self._changes:
             self._change(change)
         self._puts, self._deletes, self._changes, self._touched = [], {}, [], {}
 
+    def _delete_some(self, queue_id: int, lookups: list[int]) -> None:
+        self.bytes += 256 * len(lookups)
+        first, last = (lookups[0], lookups[-1]) if lookups else (0, 0)
+        if last - first == len(lookups) - 1 and lookups == list(range(first, last + 1)):
+            self.statements.append((_DELETE_ALL, (queue_id, first, last)))  # nothing else can be among them
+            return
+        for at in range(0, len(lookups), ROWS):
+            some = lookups[at:at + ROWS]
+            self.statements.append((_delete(len(some)), (queue_id, *some)))
+
     def _insert(self, puts: list[PutMessage]) -> None:
         values: list[Any] = []
-        highest, size = self.highest, 0
+        highest, size, pack = self.highest, 0, ROW.pack
         try:
             for queue_id, lookup_id, message, arrival_time, expires, aborts, moves, last_move in puts:
                 sequence = lookup_id & SEQUENCE_MASK
@@ -182,11 +192,13 @@ class Plan:
                     self._guard(puts, queue_id, lookup_id)
                 else:
                     highest = sequence
-                header, body, counted = encode(message), message.body, message.size
-                check = row_check(queue_id, lookup_id, counted, expires, arrival_time, aborts, moves, last_move)
+                header, body = encode(message), message.body
+                counted = FIXED_HEADERS_SIZE + len(body) if not (message.label or message.extension) else message.size
                 values += (
-                    queue_id, lookup_id, counted, expires, arrival_time, aborts, moves, last_move, check, header, body
-                )
+                    queue_id, lookup_id, counted, expires, arrival_time, aborts, moves, last_move,
+                    crc32(pack(queue_id, lookup_id, counted, expires, arrival_time + 0.0, aborts, moves,
+                               last_move + 0.0)), header, body,
+                )  # fmt: skip  # with what row_check says, spelled out
                 size += len(header) + len(body)
         except (StructError, TypeError) as error:
             raise InvalidParameter(f"a column cannot hold this: {error}", where="PutMessage") from error

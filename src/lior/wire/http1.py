@@ -120,6 +120,18 @@ def _name(spelled: bytes) -> bytes:
     return name
 
 
+def header_values(head: bytes, name: bytes) -> list[bytes]:
+    """What the header lines of a name say, in their order."""
+    found = (line.partition(b":") for line in head.split(b"\r\n")[1:])
+    return [value.strip(b" \t") for spelled, _, value in found if spelled.lower() == name]
+
+
+def passed_by(head: bytes) -> list[str]:
+    """Who took the message and passed it on, by the header Via (RFC 9110 7.6.3)."""
+    entries = _tokens(b",".join(header_values(head, b"via")))
+    return [entry.decode("latin-1") for entry in entries if entry]
+
+
 def _tokens(value: bytes) -> list[bytes]:
     return [token.strip(b" \t") for token in value.split(b",")]
 

@@ -202,7 +202,7 @@ def test_our_client_reads_what_an_embedded_program_reads(
     server.terminate()
     try:
         with server.offline() as qm, qm.open_queue(queue.path) as opened:
-            received = [properties(opened.receive(timeout=30)) for _ in range(3)]
+            received = [properties(opened.receive(timeout=60)) for _ in range(3)]
     finally:
         server.start()
     assert received[0]["soap"].compound_message == whole and received[0]["soap"].envelope.encode() == envelope

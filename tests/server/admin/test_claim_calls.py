@@ -60,6 +60,12 @@ def test_a_reader_claims_over_a_kill_and_releases(tmp_path: Path) -> None:
             call(server, "release", name="lake", epoch="00000000-0000-0000-0000-000000000001", ordinal=5)
         assert json.loads(run(server, "subscription", "list", "--json"))["claimed"] == 2
         assert "lake" in run(server, "subscription", "list")
+        stats = json.loads(run(server, "stats", "--json"))
+        assert [stats[name] for name in ("subscriptions", "claimed_messages", "subscription_lag")] == [1, 2, 4]
+        assert "1: 2 messages claimed, 4 wait" in run(server, "stats")
+        shown = json.loads(run(server, "subscription", "show", "lake", "--json"))
+        assert shown["released"] == 4 and shown["queues"] == ["private$\\q"]
+        assert shown["oldest"] is not None and shown["oldest"] <= shown["created"]
         assert "released" in run(server, "subscription", "show", "lake")
         run(server, "subscription", "abandon", "lake", "--yes")
         with lior.connect(str(server.data)) as qm:

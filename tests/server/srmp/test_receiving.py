@@ -542,17 +542,6 @@ def test_receipts_of_a_busy_stream_are_not_put_off_for_ever(tmp_path: object) ->
         assert 1 < int(sender.seen[0].text(".//s:lastOrdinal") or 0) <= current
 
 
-@pytest.mark.spec("SR-161")
-def test_rejections_of_a_stream_are_counted_and_forgotten_with_the_next_message(
-    server: Serving, qm: lior.QueueManager
-) -> None:
-    number = 0x7300000000000000 + (time.time_ns() & 0xFFFFFFFFFF)
-    assert [in_stream(server, number, n) for n in (1, 5, 6)] == [200] * 3
-    assert len(numbers(qm)) == 1
-    assert in_stream(server, number, 2) == 200
-    assert len(numbers(qm)) == 2
-
-
 # ---- receipts --------------------------------------------------------------------------------------------------------
 
 

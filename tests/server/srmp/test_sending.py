@@ -205,7 +205,7 @@ def send_stream(qm: lior.QueueManager, stub: Stub, *bodies: bytes, **properties:
 
 
 @pytest.mark.spec("SR-114", "SR-118", "SR-164", "SR-165", "SR-166", "SR-168", "SR-186", "SR-192", "SR-193", "SR-197",
-                  "SR-084", "SR-068", "SR-099", "SR-163", "SR-188", "SR-206", "SR-074", "SR-067", "SR-097")  # fmt: skip
+                  "SR-084", "SR-068", "SR-099", "SR-163", "SR-188", "SR-206", "SR-074", "SR-067")  # fmt: skip
 def test_a_stream_stays_until_its_receipt_and_the_next_one_begins_anew(
     server: Serving, qm: lior.QueueManager
 ) -> None:
@@ -268,6 +268,39 @@ def test_a_final_receipt_decides_about_a_message_with_dead_letters(
         assert post(server, receipt(server, stream_id, 3, decision="positive", original=ids[2])) == 200
         desk.eventually(lambda: copies(qm, JOURNAL, bodies[2]))
         drained(qm, stub)
+
+
+def awaited(qm: lior.QueueManager, stub: Stub) -> tuple[int, int]:
+    """Messages of the queue to the stub that wait for a stream receipt, and for a final one."""
+    for found in qm.outgoing():
+        if stub.address in found["name"]:
+            return found["transfer"]["eod_no_ack_count"], found["transfer"]["eod_no_read_count"]
+    return 0, 0
+
+
+@pytest.mark.spec("SR-097")
+def test_management_shows_which_receipts_a_message_of_a_stream_waits_for(
+    server: Serving, qm: lior.QueueManager
+) -> None:
+    with Stub() as stub:
+        to = f"DIRECT={url(stub.address, 'stream')}"
+        with qm.open_queue(to, "send"):
+            qm.pause(to)
+            send_stream(qm, stub, b"one", b"two")
+            assert (outgoing(qm, stub), awaited(qm, stub)) == (2, (0, 0))  # neither, before it is sent
+            qm.resume(to)
+            seen = stub.wait(2)
+            desk.eventually(lambda: awaited(qm, stub) == (2, 0))
+            stream_id = seen[0].text(".//s:Stream/s:streamId") or ""
+            assert post(server, receipt(server, stream_id, 1)) == 200
+            desk.eventually(lambda: awaited(qm, stub) == (1, 1))
+            assert post(server, receipt(server, stream_id, 2)) == 200
+            desk.eventually(lambda: awaited(qm, stub) == (0, 2))
+            ids = [s.text(".//rp:id") or "" for s in seen]
+            for number, left in ((1, 1), (2, 0)):
+                final = receipt(server, stream_id, number, decision="positive", original=ids[number - 1])
+                assert post(server, final) == 200
+                desk.eventually(partial(lambda left: awaited(qm, stub) == (0, left), left))
 
 
 @pytest.mark.spec("SR-169", "SR-078")

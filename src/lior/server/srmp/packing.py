@@ -14,6 +14,7 @@ from lior.queues.position import Position
 from lior.server.listening import url_host
 from lior.server.srmp.client import Origin, Post, format_post
 from lior.server.srmp.signatures import signature_text
+from lior.wire.http1 import header_values, passed_by
 from lior.wire.mime import format_entity, parse_entity
 from lior.wire.srmp_elements import StreamId
 from lior.wire.srmp_message import Receipts, to_envelope
@@ -72,19 +73,18 @@ def _passed_on(hub: Srmp, queue: OutgoingQueue, message: Message) -> Post:
     """For somebody else: the entity as it came (SR-146)."""
     assert message.soap is not None
     head, _, entity = message.soap.compound_message.partition(b"\r\n\r\n")
-    kind = next((line.partition(b":")[2].strip() for line in head.split(b"\r\n")
-                 if line.lower().startswith(b"content-type:")), b"")
-    text = kind.decode("latin-1")
+    text = b"".join(header_values(head, b"content-type")[:1]).decode("latin-1")
     parse_entity(text, entity)
     assert isinstance(queue.destination, DirectName)
-    return _post(hub, queue.destination.url, text, [entity])
+    via = ", ".join([*passed_by(head), f"1.1 {hub.manager.core.properties.identifier}"])
+    return _post(hub, queue.destination.url, text, [entity], via)
 
 
-def _post(hub: Srmp, to: str, kind: str, pieces: list[bytes]) -> Post:
+def _post(hub: Srmp, to: str, kind: str, pieces: list[bytes], via: str = "") -> Post:
     origin, host, target = hub.place(to)
-    if not kind.isprintable():
-        raise Unsendable("its Content-Type has control characters")
-    return format_post(origin, target, host, kind, b"".join(pieces))
+    if not (kind + via).isprintable():
+        raise Unsendable("its header has control characters")
+    return format_post(origin, target, host, kind, b"".join(pieces), via)
 
 
 def place_of(to: str, outbound: Redirections) -> tuple[Origin, str, str]:
