@@ -16,7 +16,7 @@ from lior.errors import (
 
 LONGEST: Final = 300  # of what a stranger's error says
 # An error of ours as the last lines of a traceback have it, from a worker or the driver's other half.
-_OURS: Final = re.compile(r"lior\.errors\.\w+: (.*?) \(\w+ 0x([0-9A-Fa-f]{8})\)(?:[ \t]*\r?\n\s*do: (.*))?")
+_OURS: Final = re.compile(r"lior\.errors\.\w+: (.*) \(\w+ 0x([0-9A-Fa-f]{8})\)(?:[ \t]*\r?\n\s*do: (.*))?")
 
 
 class Known(NamedTuple):
