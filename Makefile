@@ -11,12 +11,16 @@ BUILD := .build
 SEED ?= 1
 FUZZ_SECONDS ?= 60
 LIOR_KILLS ?= 200
+OLDEST_SPARK := 4.2
 # One value of CHECK: compare with what is committed instead of writing it.
 CHECK ?=
 
 export LIOR_SEED ?= $(SEED)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+# The tests start hundreds of processes: what they import is compiled once, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(BUILD)/pycache
 
 RUNTIME := $(VENV)/.lior-runtime
 SPARK := $(VENV)/.lior-spark
@@ -115,6 +119,17 @@ fuzz: $(TESTING) ## Run each fuzz/fuzz_*.py for FUZZ_SECONDS (60)
 .PHONY: torture
 torture: $(TESTING) debian ## Long crash storms: LIOR_KILLS (200) kills in each, 5000 examples a property
 	@LIOR_KILLS=$(LIOR_KILLS) LIOR_PROFILE=long $(PYTEST) -m "torture" --timeout=3600
+	@$(MAKE) oldest-spark
+
+# The oldest pyspark with streams goes before the environment's own
+.PHONY: oldest-spark
+oldest-spark: $(BUILD)/pyspark-$(OLDEST_SPARK)/pyspark ## The core of tests/spark with pyspark 4.2: part of make torture
+	@PYTHONPATH=$(abspath $(BUILD)/pyspark-$(OLDEST_SPARK)) LIOR_PYSPARK=$(OLDEST_SPARK) $(PYTEST) -m "" \
+		tests/spark/test_stream_reader.py tests/spark/test_source.py tests/spark/test_while_reading.py tests/spark/test_fail_points.py
+
+$(BUILD)/pyspark-$(OLDEST_SPARK)/pyspark: | $(TESTING)
+	@echo "lior: installing pyspark $(OLDEST_SPARK) into $(BUILD)"
+	@$(BIN)/python -m pip install --quiet --upgrade --target $(BUILD)/pyspark-$(OLDEST_SPARK) 'pyspark==$(OLDEST_SPARK).*'
 
 .PHONY: bench
 bench: $(TESTING) ## Measure Lior beside its peers: ratios, each with its durability

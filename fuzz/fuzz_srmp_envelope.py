@@ -1,9 +1,10 @@
-"""Fuzz target: SRMP envelopes; what was read is written and read again as the same."""
+"""Fuzz target: SRMP envelopes; what was read is written and read again as the same, and by both readers."""
 
 from lior.errors import LiorError, Malformed
 from lior.wire.mime import Entity
+from lior.wire.srmp_known_form import read_known_form
 from lior.wire.srmp_message import Receipts, to_envelope, to_message
-from lior.wire.srmp_reader import read_envelope
+from lior.wire.srmp_reader import read_any_form, read_envelope
 from lior.wire.srmp_writer import EXAMPLES, TEXT, write_envelope
 
 
@@ -11,7 +12,10 @@ def target(data: bytes) -> None:
     try:
         envelope = read_envelope(data)
     except Malformed:
+        assert read_known_form(data) is None
         return
+    quick = read_known_form(data)
+    assert quick is None or quick == read_any_form(data)
     header, body = envelope.header_text, envelope.body_text
     assert header in data.decode("utf-8") and body in data.decode("utf-8")
     envelope.header_text = envelope.body_text = ""

@@ -1,6 +1,7 @@
 """What every test run shares: the conformance marks, hypothesis profiles, and one printed seed."""
 
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -19,6 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     conformance.register(config)
+    # What a shell starts in the background ignores Ctrl-C, and so would all that tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:

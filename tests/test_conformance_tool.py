@@ -39,7 +39,7 @@ class Project:
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, timeout=60,
+            [sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, timeout=240,
             env={"PYTHONPATH": str(TOOL.parent), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         )  # fmt: skip
 

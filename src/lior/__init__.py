@@ -14,16 +14,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lior import aio, errors
-from lior.client.backend import QueueInfo
-from lior.client.message import ReceivedMessage
-from lior.client.signing import Identity
-from lior.client.sync import Cursor, Queue, QueueManager, Runner, Transaction
-from lior.client.xml_identity import XmlIdentity
+from lior import errors
 from lior.errors import LiorError
 from lior.message import Acknowledgements, Message, MessageClass, ObjectId
+
+if TYPE_CHECKING:  # else when it is asked for: a process that only reads columns, as Spark's do, never needs it
+    from lior import aio
+    from lior.client.backend import QueueInfo
+    from lior.client.message import ReceivedMessage
+    from lior.client.signing import Identity
+    from lior.client.sync import Cursor, Queue, QueueManager, Transaction
+    from lior.client.xml_identity import XmlIdentity
 
 __all__ = [
     "Acknowledgements",
@@ -46,9 +49,29 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    """What takes a while to import, all of it at the first use of any."""
+    if name not in __all__:
+        raise AttributeError(f"module 'lior' has no attribute {name!r}")
+    import lior.aio as aio
+    from lior.client.backend import QueueInfo
+    from lior.client.message import ReceivedMessage
+    from lior.client.signing import Identity
+    from lior.client.sync import Cursor, Queue, QueueManager, Transaction
+    from lior.client.xml_identity import XmlIdentity
+
+    found = {"aio": aio} | {each.__name__: each for each in (
+        QueueInfo, ReceivedMessage, Identity, Cursor, Queue, QueueManager, Transaction, XmlIdentity)}  # fmt: skip
+    globals().update(found)
+    return found[name]
+
+
 def open(data: str | os.PathLike[str], **options: Any) -> QueueManager:
     """An embedded queue manager: its data directory is made if it is not there, and is this process's
     until it is closed. ":memory:" keeps everything in memory."""
+
+    from lior import aio
+    from lior.client.sync import QueueManager, Runner
 
     async def opening() -> aio.QueueManager:
         return await aio.open(data, **options)
@@ -69,6 +92,9 @@ def connect(
     named by its data directory, by host or host:port, or by a URL; without a name the one with its data in a default
     directory. A host wants a `user` with his `password` (or LIOR_USER and LIOR_PASSWORD_FILE), or the server's token
     (`token`, LIOR_TOKEN, or the file that LIOR_TOKEN_FILE names)."""
+
+    from lior import aio
+    from lior.client.sync import QueueManager, Runner
 
     async def connecting() -> aio.QueueManager:
         return await aio.connect(target, token=token, user=user, password=password, authentication=authentication,

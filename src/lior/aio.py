@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any
 
-from lior import embedded
 from lior.client.aio import Cursor, Queue, QueueManager, Transaction
 from lior.client.backend import Backend
 
@@ -18,6 +17,8 @@ def open(data: str | os.PathLike[str], **options: Any) -> Opening:
     """An embedded queue manager on the running loop. Await it, or use it with `async with`."""
 
     async def start() -> Backend:
+        from lior import embedded  # a whole queue manager, which a program that connects to one does not import
+
         return await embedded.start(data, **options)
 
     return Opening(start)

@@ -62,6 +62,6 @@ def process(data: Path, *arguments: str, **options: Any) -> subprocess.Popen[str
 
 
 def finished(running: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=240)
     assert running.returncode == code, (running.returncode, out, err)
     return out, err

@@ -1,6 +1,8 @@
 """Every command explains itself, and docs/command-line.md has every command and option."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,16 +10,25 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from lior.cli import main
 from lior.cli.main import cli
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "command-line.md"
 SHARED = {"--data", "--server", "--user", "--password-file", "--json", "--help", "--version"}
 
 
+def members(command: click.Group) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield name, found
+
+
 def every(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     yield path, command
     if isinstance(command, click.Group):
-        for name, member in command.commands.items():
+        for name, member in members(command):
             yield from every(member, (*path, name))
 
 
@@ -41,9 +52,24 @@ def test_help_describes_the_command_and_each_option(path: tuple[str, ...], comma
     assert all(option.help for option in options(command)), [o.name for o in options(command) if not o.help]
     assert all(name in result.output for option in options(command) for name in option.opts)
     if isinstance(command, click.Group):
-        for name in command.commands:
+        for name, _ in members(command):
             line = rf"^  {re.escape(name)} +\S.*[^.]\.$"
             assert re.search(line, result.output, re.M), f"{name} is cut: {result.output}"
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    """It is made without importing them."""
+    assert {name: told for name, (_, told) in main.COMMANDS.items()} == {
+        name: command.get_short_help_str(200) for name, command in members(cli)
+    }
+
+
+def test_a_command_imports_nothing_of_the_others_and_no_queue_manager() -> None:
+    program = "import sys, lior.cli.main as m; m.cli.get_command(None, 'send'); print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name for name in found.stdout.split() if name.startswith("lior.")}
+    assert "lior.cli.messages" in loaded
+    assert not [name for name in loaded if name.split(".")[1] in ("components", "server", "queues", "store", "spark")]
 
 
 @pytest.mark.parametrize(("path", "command"), LEAVES, ids=name_of)

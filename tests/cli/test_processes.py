@@ -47,7 +47,7 @@ def test_the_other_process_is_named(shop: Lior, data: Path) -> None:
 
 def wait_until_in_use(data: Path, running: "subprocess.Popen[str]") -> None:
     """Until that process has locked the directory."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         assert running.poll() is None, running.communicate()
         with (data / "lock").open() as file:
@@ -127,13 +127,13 @@ class Terminal:
         environment = {**os.environ, "LIOR_DATA": str(data), "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm"}
         environment.pop("NO_COLOR", None)
         self.pid, self.fd = pty.fork()
-        if self.pid == 0:
+        if self.pid == 0:  # the size before anybody looks at it
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
             os.execve(sys.executable, [sys.executable, "-m", "lior.cli.main", *arguments], environment)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self.output = ""
 
     def until(self, text: str) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while text not in self.output:
             assert select.select([self.fd], [], [], max(0.0, end - time.monotonic()))[0], f"no {text!r}: {self.output}"
             self.output += os.read(self.fd, 65536).decode(errors="replace")

@@ -57,7 +57,7 @@ def command(*arguments: object) -> list[str]:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, env=environment())
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=240, env=environment())
 
 
 def environment() -> dict[str, str]:
@@ -141,7 +141,7 @@ def test_run_ends_cleanly_when_told_to(file: Path, data: Path, tmp_path: Path, n
     for _ in range(2):
         assert json.loads(process.stderr.readline())["outcome"] == "succeeded"
     process.send_signal(number)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=240)
     assert process.returncode == 0
     assert "orders" in output
     assert labels_in(data) == ["other"]

@@ -397,8 +397,8 @@ def test_a_nearly_full_disk_throttles_sends_and_still_lets_messages_out(data: Pa
         with qm.transaction() as tx:
             assert tx.receive(LEDGER, 0).body == b"two"
         engine = backend_of(qm).engine
-        engine._low_disk_bytes = 1  # room again
-        qm._call(_soon, engine.check_disk)
+        engine.disk.low_bytes = 1  # room again
+        qm._call(_soon, engine.disk.check)
         assert not qm.properties()["throttled"]
         qm.send(QUEUE, b"more", recoverable=True)
     assert bodies(data) == [b"more"]
@@ -485,7 +485,7 @@ def test_a_store_that_breaks_tells_everybody_once_and_loses_nothing(data: Path, 
     """All that wait get the error, what comes later is refused with a remedy, and the next start finds every
     acknowledged message."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(BREAKS), str(data), str(at), str(errno.EIO)],
-                          env=preloaded(child_environment()), capture_output=True, text=True, timeout=60)
+                          env=preloaded(child_environment()), capture_output=True, text=True, timeout=240)
     report = json.loads(done.stdout)
     assert len(report["errors"]) == 10, done.stderr  # every sender, each once
     assert {kind for kind, _ in report["errors"]} <= {"StoreUnusable", "ServiceNotAvailable"}

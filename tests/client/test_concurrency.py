@@ -51,7 +51,7 @@ def test_64_senders_and_16_receivers_move_every_message_once_and_in_order(tmp_pa
                     async with qm.transaction() as tx:
                         message = await q.receive(30, transaction=tx)
                 else:
-                    message = await q.receive(30)
+                    message = await q.receive(120)
                 if message.body == END:
                     return
                 taken.append((message.priority, message.body))
@@ -82,7 +82,7 @@ def test_64_threads_send_and_16_threads_receive_on_the_sync_face(tmp_path: Path)
 
         def receive(mine: list[tuple[int, bytes]]) -> None:
             with qm.open_queue(QUEUE) as q:
-                while (message := q.receive(30)).body != END:
+                while (message := q.receive(120)).body != END:
                     mine.append((message.priority, message.body))
 
         receivers = [threading.Thread(target=receive, args=(mine,)) for mine in taken]
@@ -104,7 +104,7 @@ def test_an_express_message_does_not_overtake_the_recoverable_one_sent_before_it
             await qm.create_queue(QUEUE)
             async with await qm.open_queue(QUEUE) as q:
                 for _ in range(50):
-                    waits = [asyncio.ensure_future(q.receive(5)) for _ in range(2)]
+                    waits = [asyncio.ensure_future(q.receive(60)) for _ in range(2)]
                     await asyncio.sleep(0)
                     first = asyncio.ensure_future(qm.send(QUEUE, b"1", recoverable=True))
                     for _ in range(2):
@@ -179,7 +179,7 @@ def test_cancelling_a_consumer_ends_it_and_loses_nothing(tmp_path: Path, seed: i
                     await asyncio.sleep(chance.choice((0, 0.0005, 0.001, 0.002)))
                     consumer.cancel()
                     with pytest.raises(asyncio.CancelledError):
-                        await asyncio.wait_for(consumer, 5)
+                        await asyncio.wait_for(consumer, 60)
                     await sending
                 taken += [int(message.body) async for message in q]
             assert sorted(taken) == list(range(rounds))
@@ -224,9 +224,9 @@ def test_closing_does_not_wait_for_ever_for_a_change_that_stores_nothing(tmp_pat
         await qm.create_queue(QUEUE)
         purging = asyncio.ensure_future(qm.purge_queue(QUEUE))
         await asyncio.sleep(0)
-        await asyncio.wait_for(asyncio.gather(qm.close(), qm.close()), 10)
+        await asyncio.wait_for(asyncio.gather(qm.close(), qm.close()), 60)
         await purging
-        await asyncio.wait_for(qm.close(), 10)
+        await asyncio.wait_for(qm.close(), 60)
 
     asyncio.run(main())
 
@@ -271,7 +271,7 @@ def test_threads_that_wait_learn_that_the_queue_manager_was_closed(tmp_path: Pat
         waiting.acquire()
     qm.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(ended) == 10
     with pytest.raises(ServiceNotAvailable):
         qm.send(QUEUE, b"late")
@@ -282,7 +282,7 @@ def test_a_closed_handle_ends_the_reads_that_wait_on_it_and_no_others(tmp_path: 
         async with lior.aio.open(tmp_path / "data") as qm:
             await qm.create_queue(QUEUE)
             q, other = await qm.open_queue(QUEUE), await qm.open_queue(QUEUE)
-            closed, kept = asyncio.create_task(q.receive()), asyncio.create_task(other.receive(5))
+            closed, kept = asyncio.create_task(q.receive()), asyncio.create_task(other.receive(60))
             await asyncio.sleep(0)
             await q.close()
             with pytest.raises(OperationCancelled):

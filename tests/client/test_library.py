@@ -13,6 +13,7 @@ import lior
 from lior.client import aio, sync
 from lior.errors import (
     AccessDenied,
+    IllegalPropertyValue,
     InvalidHandle,
     LiorError,
     MessageAlreadyReceived,
@@ -33,7 +34,7 @@ def test_the_example_of_the_readme_works(data: Path) -> None:
         with qm.transaction() as tx:
             tx.send(r".\private$\orders", b"...", label="order 1001")
         with qm.open_queue(r".\private$\orders") as q:
-            message = q.receive(timeout=5)
+            message = q.receive(timeout=60)
         assert (message.body, message.label) == (b"...", "order 1001")
         assert bodies(qm, r".\private$\orders;JOURNAL") == [b"..."]
 
@@ -165,6 +166,20 @@ def test_exclusive_opening_keeps_other_readers_out(qm: lior.QueueManager) -> Non
             qm.open_queue(ORDERS)
         qm.send(ORDERS, b"x")
     assert qm.receive(ORDERS, 0).body == b"x"
+
+
+@pytest.mark.spec("SR-043")
+def test_text_for_the_soap_header_is_kept_with_the_message_and_well_formed(qm: lior.QueueManager) -> None:
+    qm.send(ORDERS, b"x", soap_header='<mine xmlns="urn:m">ü</mine>')
+    qm.send(ORDERS, b"y", soap_header="")
+    received = [qm.receive(ORDERS, 30) for _ in range(2)]
+    assert [message.soap_header for message in received] == ['<mine xmlns="urn:m">ü</mine>', ""]
+    envelope_own = '<path xmlns="http://schemas.xmlsoap.org/rp/"/>'
+    for wrong in ("a<b", "<a>", "</se:Header>", "<a:b/>", envelope_own, "<properties/>", "<!DOCTYPE a>", "\0", 7,
+                  "<a>" + "b" * 33000 + "</a>", "</se:Header><se:Header>", "<?x y?>", "\ud800"):  # fmt: skip
+        with pytest.raises(IllegalPropertyValue):
+            qm.send(ORDERS, b"x", soap_header=wrong)
+    assert bodies(qm, ORDERS) == []
 
 
 # Cursors, lookups, correlation

@@ -17,7 +17,7 @@ import lior
 from lior.client.sync import Runner
 from lior.errors import LiorError, OperationCancelled, QueueNotFound, ServiceNotAvailable, StoreInUse, Timeout
 
-LONG = 30
+LONG = 120
 QUEUE = r".\private$\work"
 
 

@@ -464,7 +464,7 @@ def test_what_comes_while_the_queues_are_searched_is_told_with_where_it_is(data:
             async with await qm.aio.open_queue(ORDERS, "move") as queue:
                 await queue.move(moved, "later")
             await qm.aio.send(ORDERS, b"about something else", label="b")
-            first = await qm.aio.receive(ORDERS, 5)  # the one that the search found
+            first = await qm.aio.receive(ORDERS, 60)  # the one that the search found
             assert first is not None and first.body == b"before"
             go_on.set()
             return await tracing

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -397,15 +398,17 @@ def test_stop_lets_the_action_under_way_end_and_takes_no_further_message(tmp_pat
 def test_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = 'trap "" TERM; sleep 1000 & echo $! > "$1"; echo begun; wait; wait'
-    slow = rule(Command(("sh", "-c", script, "sh", str(pids))), timeout=0.3)
+    slow = rule(Command(("sh", "-c", script, "sh", str(pids))), timeout=3.0)
 
     async def work(manager: Manager) -> Figures:
         await manager.send(ORDERS, b"x" * 1_000_000)  # more than a pipe holds, and nobody reads it
         return (await run_once(manager, trigger("receive", slow)))["t"]
 
     figures = with_manager(work)
-    assert figures.last_error == "rule r: it took longer than 0.3 s and was ended"
-    assert not is_running(int(pids.read_text()))
+    assert figures.last_error == "rule r: it took longer than 3 s and was ended"
+    end = time.monotonic() + 60
+    while is_running(int(pids.read_text())):
+        assert time.monotonic() < end
 
 
 def is_running(pid: int) -> bool:

@@ -67,7 +67,7 @@ def trigger(mode: str, *rules: Rule, **options: Any) -> Trigger:
     return Trigger(**values | options)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     """Until something that happens outside of this loop has happened."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -36,6 +36,10 @@ class Journal:
         self.fails: set[int] = set()  # order numbers that raise
         self.effects = False  # send one message to OUT for each order, in the transaction
 
+    def placed(self) -> list[int]:
+        """The numbers of the orders, in order."""
+        return [call[1] for call in self.calls if call[0] == "place_order"]
+
 
 def application(journal: Journal, **options: Any) -> Application:
     serving = options.pop("serving", {})

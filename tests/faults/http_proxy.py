@@ -50,7 +50,7 @@ class HttpProxy:
 
     def __enter__(self) -> HttpProxy:
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:

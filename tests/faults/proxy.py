@@ -81,7 +81,7 @@ class Proxy:
 
     def __enter__(self) -> Proxy:
         self._thread.start()
-        self._started.wait(10)
+        self._started.wait(60)
         if self._server is None:
             raise OSError(f"nobody listens on {self.listen}")
         return self

@@ -34,7 +34,7 @@ def storm(directory: Path, seed: int, kills: int) -> Ledger:
 
 
 @pytest.mark.spec("DM-012", "DM-013", "DM-040", "DM-063", "DM-074", "DM-143", "MQ-085")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1200)
 def test_a_few_kills_under_load_lose_double_and_halve_nothing(tmp_path: Path, seed: int) -> None:
     ledger = storm(tmp_path / "data", seed, min(KILLS, 8))
     assert ledger.sent

@@ -50,7 +50,7 @@ class Echo:
 
     def wait_for_endings(self, count: int) -> None:
         with self.ended:
-            assert self.ended.wait_for(lambda: self.endings >= count, 10)
+            assert self.ended.wait_for(lambda: self.endings >= count, 60)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def read(connection: socket.socket, count: int) -> bytes:
 
 
 def connect(proxy: Proxy) -> socket.socket:
-    return socket.create_connection(proxy.listen, 10, source_address=("127.53.0.7", 0))
+    return socket.create_connection(proxy.listen, 60, source_address=("127.53.0.7", 0))
 
 
 def free() -> tuple[str, int]:

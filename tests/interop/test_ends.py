@@ -70,7 +70,7 @@ def test_the_end_of_an_accepted_message_is_told(
         stream_queue.holds(b"x")
     if how == "receive":
         with server.qm.open_queue(stream_queue.path) as opened:
-            opened.receive(5)
+            opened.receive(60)
     elif how == "purge":
         server.qm.purge_queue(stream_queue.path)
     elif how == "delete":
@@ -90,7 +90,7 @@ def test_nobody_is_told_the_end_of_what_did_not_ask(
     queue.holds(b"y")
     for target in (stream_queue, queue):
         with server.qm.open_queue(target.path) as opened:
-            opened.receive(5)
+            opened.receive(60)
     found = [p for p in session.arriving(0.5) if isinstance(p, UserMessage) and p.message_class != 0x00FF]
     assert found == []
 
@@ -104,7 +104,7 @@ def test_the_end_is_told_after_a_kill_too(tmp_path: Path, me: Identity) -> None:
             session.order_body()
             session.acknowledge()
             with server.qm.open_queue(target.path) as opened:
-                opened.receive(5)
+                opened.receive(60)
             server.kill()
         with me.listen() as listener:
             server.start()

@@ -71,7 +71,7 @@ def test_what_the_queue_manager_need_not_understand_arrives_untouched(session: S
     )  # fmt: skip
     session.until_persisted()
     with queue.server.qm.open_queue(queue.path) as opened:
-        message = opened.receive(5)
+        message = opened.receive(60)
     assert (message.body, message.label, message.extension) == (b"body", "l" * 249, b"extension")
     assert (message.body_type, message.application_tag, message.message_class) == (0x1011, 0xDEADBEEF, 0x0123)
     assert (message.correlation_id, message.priority) == (bytes(range(20)), 5)
@@ -171,7 +171,7 @@ def test_a_receive_is_told_when_it_is_committed(
     session.recoverable(queue.direct, b"plain", acknowledge=RECEIVED, admin=admin(me))
     assert notices(session, listener, 0) == []
     with server.qm.open_queue(queue.path) as opened:
-        opened.receive(5)
+        opened.receive(60)
         assert classes(notices(session, listener, 1)) == [0x4000]
 
 
@@ -184,11 +184,11 @@ def test_a_receive_that_is_rolled_back_is_not_told(
     stream_queue.holds(b"x")
     with server.qm.open_queue(stream_queue.path) as opened:
         with pytest.raises(RuntimeError), server.qm.transaction() as transaction:
-            opened.receive(5, transaction=transaction)
+            opened.receive(60, transaction=transaction)
             raise RuntimeError
         assert notices(session, listener, 0) == []
         with server.qm.transaction() as transaction:
-            opened.receive(5, transaction=transaction)
+            opened.receive(60, transaction=transaction)
         assert classes(notices(session, listener, 1)) == [0x4000]
 
 
@@ -248,7 +248,7 @@ def test_only_what_was_asked_for_is_told(
     session.recoverable(queue.direct, b"x", acknowledge=asked, admin=admin(me) if asked else None)
     session.until_persisted()
     with server.qm.open_queue(queue.path) as opened:
-        opened.receive(5)
+        opened.receive(60)
     expected = [0x0002] * bool(asked & ARRIVED) + [0x4000] * bool(asked & RECEIVED)
     assert classes(notices(session, listener, len(expected))) == expected
 
@@ -283,7 +283,7 @@ def test_an_acknowledgement_is_delivered_and_never_acknowledged(
     session.recoverable(queue.direct, b"", message_class=0x4000, acknowledge=EVERYTHING, admin=admin(me))
     session.until_persisted()
     with server.qm.open_queue(queue.path) as opened:
-        assert opened.receive(5).message_class == 0x4000
+        assert opened.receive(60).message_class == 0x4000
     assert notices(session, listener, 0) == []
 
 
@@ -330,7 +330,7 @@ def test_a_queue_with_a_journal_keeps_what_is_read_from_it(server: Daemon, sessi
     session.recoverable(target.direct, b"kept")
     session.until_persisted()
     with server.qm.open_queue(target.path) as opened:
-        opened.receive(5)
+        opened.receive(60)
     with server.qm.open_queue(target.path + ";JOURNAL", "peek") as journal:
         assert [message.body for message in journal] == [b"kept"]
 

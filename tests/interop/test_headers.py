@@ -88,7 +88,7 @@ def test_a_message_that_calls_itself_authenticated_is_not(server: Daemon, sessio
     session.recoverable(queue.direct, b"x", security=forged)
     session.until_persisted()
     with server.qm.open_queue(queue.path) as opened:
-        security = opened.receive(5).security
+        security = opened.receive(60).security
     assert security is None or security.authentication_level == 0
 
 

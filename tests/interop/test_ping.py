@@ -70,6 +70,26 @@ def test_nothing_else_is_answered(server: Daemon, udp: socket.socket) -> None:
     assert silent(udp)
 
 
+@pytest.mark.spec("QB-003")
+@pytest.mark.parametrize("answers", [True, False])
+def test_pings_are_answered_without_being_told_so_and_not_with_port_0(
+    tmp_path: Path, udp: socket.socket, answers: bool
+) -> None:
+    """Systems that ping connect only to who answers: without an answer their messages would never come."""
+    with Daemon(tmp_path / "data", settings={} if answers else {"ping.port": 0}).prepare() as server:
+        udp.sendto(frame("frame1_ping_request"), (server.address, PORT))
+        assert bool(select.select([udp], [], [], 30 if answers else 0.5)[0]) == answers
+
+
+@pytest.mark.spec("QB-003")
+def test_who_is_not_told_to_pings_nobody_and_says_so(tmp_path: Path, me: Identity, udp: socket.socket) -> None:
+    with Daemon(tmp_path / "data").prepare() as server, me.listen() as listener:
+        server.qm.send(to(me), b"x")
+        with listener.connection() as session:
+            assert session.take(Establish).operating_system & 0x100  # SE
+            assert silent(udp, 0)
+
+
 @pytest.mark.spec("QB-003", "QB-017", "QB-084", "QB-091", "QB-131")
 def test_who_is_told_to_ping_first_does_so_and_says_so(tmp_path: Path, me: Identity, udp: socket.socket) -> None:
     settings = {"ping.before_connecting": True, "ping.response_timeout": PATIENCE}

@@ -63,6 +63,15 @@ def test_what_is_no_message_is_one_typed_error(data: dict[str, Any]) -> None:
         assert set(data) <= set(SETTABLE)
 
 
+@pytest.mark.parametrize("soap", [
+    {"envelope": "<x/>"}, {"compound_message": {"text": "x"}}, {"body": "<x/>"}, {"receipts_to": "http://h"},
+    {"header": "a<b"}, {"header": "<x/>", "envelope": "<x/>"}, {"header": '<Msmq xmlns="msmq.namespace.xml"/>'},
+])  # fmt: skip
+def test_who_sends_says_nothing_that_the_transfer_says(soap: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        message_from_json({"soap": soap}, b"", sending=True)
+
+
 @given(st.binary(max_size=60) | TEXT)
 def test_what_is_no_frame_is_one_typed_error(frame: bytes | str) -> None:
     try:

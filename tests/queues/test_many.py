@@ -17,6 +17,9 @@ from tests.queues.scenario import ADMIN, FULL, QUEUE, REMOTE, FullStore, classes
 
 BODIES = [b"%d" % n for n in range(40)]
 EXACT = r"DIRECT=OS:.\private$\exact"
+HERE = r"DIRECT=OS:.\private$\q"
+WEB = "DIRECT=http://example.org/msmq/private$/q"
+GROUP = "MULTICAST=239.1.2.3:8001"
 
 
 class Callers:
@@ -103,13 +106,13 @@ def test_a_message_that_more_follows_from_is_not_sent_with_others(fields: dict[s
     assert picture(engine) == before and not told.told and not engine.manager.core.pending
 
 
-@pytest.mark.parametrize("why", ["transactional", "elsewhere", "several", "reader", "quota", "throttled", "too many",
+@pytest.mark.parametrize("why", ["transactional", "web", "group", "several", "reader", "quota", "throttled", "too many",
                                  "deleted", "stopped", "broken"])  # fmt: skip
 def test_what_the_queue_may_not_take_is_for_the_call_for_one_to_say(why: str) -> None:
     engine = ManualEngine()
     queue = engine.create(quota=1 if why == "quota" else INFINITE)
     engine.create(r".\private$\exact", transactional=True)
-    to = {"transactional": EXACT, "elsewhere": REMOTE, "several": f"{QUEUE},{EXACT}"}.get(why, QUEUE)
+    to = {"transactional": EXACT, "web": WEB, "group": GROUP, "several": f"{QUEUE},{EXACT}"}.get(why, QUEUE)
     descriptor = engine.open() if why == "reader" else engine.sender(to)
     if why == "throttled":
         engine.manager.core.set_throttled("the disk is full")
@@ -125,6 +128,106 @@ def test_what_the_queue_may_not_take_is_for_the_call_for_one_to_say(why: str) ->
     assert len(messages) > MOST or why != "too many"
     assert not engine.manager.send_all(descriptor, messages, bodies, Callers())
     assert not engine.manager.core.pending and engine.manager.core.staged_bytes == 0
+
+
+KINDS = {  # how, and where to
+    "recoverable": ({}, REMOTE), "express": ({"express": True}, REMOTE), "express here": ({"express": True}, HERE),
+    "alone": ({"alone": True}, REMOTE), "alone here": ({"alone": True}, EXACT),
+}  # fmt: skip
+
+
+def single_sends(engine: ManualEngine, to: str, how: dict[str, Any], *bodies: bytes) -> list[Answer]:
+    answers = []
+    for message in recoverable(*bodies, delivery_guarantee=0 if how.get("express") else 1):
+        answers.append(Answer())
+        send = engine.manager.transactions.send_alone if how.get("alone") else engine.manager.send
+        send(engine.sender(to), message, answers[-1])
+    return answers
+
+
+def sends_together(engine: ManualEngine, to: str, how: dict[str, Any], *bodies: bytes) -> Callers:
+    told = Callers()
+    messages = recoverable(*bodies, delivery_guarantee=0 if how.get("express") else 1)
+    assert engine.manager.send_batches.send(engine.sender(to), messages, bodies, told, **how)
+    return told
+
+
+def streams(engine: ManualEngine, to: str) -> Any:
+    """What the messages of a queue say of their transactions, and where their stream stands."""
+    queue = engine.manager.find_queue(to)
+    found = []
+    for lookup_id in list(queue.available):
+        message = queue.position(lookup_id, engine.store).message
+        place = message.transaction
+        found.append((message.priority, message.delivery_guarantee, place and (
+            place.sequence_identifier, place.sequence_number, place.previous_sequence_number, place.index,
+            place.first_in_transaction, place.last_in_transaction, place.final_ack_required)))
+    stream = getattr(queue, "stream", None)
+    return found, stream and (list(stream.entries), stream.counts, stream.staged, stream.last_number, stream.change)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sends_together_of_every_kind_are_as_if_made_one_by_one(kind: str) -> None:
+    how, to = KINDS[kind]
+    many, single = ManualEngine(), ManualEngine()
+    for engine in (many, single):
+        engine.create()
+        engine.create(r".\private$\exact", transactional=True)
+    told = sends_together(many, to, how, *BODIES)
+    answers = single_sends(single, to, how, *BODIES)
+    told_more = sends_together(many, to, how, b"more", b"and more")
+    answers += single_sends(single, to, how, b"more", b"and more")
+    assert bool(told.told) == ("express" in kind)
+    for engine in (many, single):
+        engine.commit()
+    assert picture(many) == picture(single) and streams(many, to) == streams(single, to)
+    assert list(told.told) == BODIES and list(told_more.told) == [b"more", b"and more"]
+    assert all(answer.done for answer in answers)
+    assert list(many.manager.core.expiries._ids) == list(single.manager.core.expiries._ids)
+    assert len(many.manager.core.expiries) == len(single.manager.core.expiries)
+    if "express" not in kind:
+        again = [engine.restart() for engine in (many, single)]
+        assert streams(again[0], to) == streams(again[1], to)
+        assert again[0].bodies(again[0].manager.find_queue(to)) == [*BODIES, b"more", b"and more"]
+
+
+@pytest.mark.parametrize("to", [HERE, REMOTE])
+def test_express_messages_sent_together_do_not_come_before_durable_ones(to: str) -> None:
+    engine = ManualEngine()
+    engine.create()
+    single_sends(engine, to, {}, b"durable")
+    told = sends_together(engine, to, {"express": True}, b"1", b"2")
+    assert not told.told
+    engine.commit()
+    assert engine.bodies(engine.manager.find_queue(to)) == [b"durable", b"1", b"2"]
+    assert list(told.told) == [b"1", b"2"]
+
+
+def test_places_in_a_stream_fall_apart_with_their_change() -> None:
+    engine = ManualEngine()
+    told = sends_together(engine, REMOTE, {"alone": True}, b"1", b"2", b"3", b"4")
+    (change,) = engine.manager.take_pending()
+    parts = change.parts()
+    assert [sum(isinstance(o, PutMessage) for o in part.operations) for part in parts] == [1, 1, 1, 1]
+    engine.apply(parts[:1])
+    engine.manager.failed(parts[1:2], FULL)
+    engine.apply(parts[2:])
+    assert told.told == {b"1": b"1", b"2": FULL.code, b"3": b"3", b"4": b"4"}
+    (places, stream) = streams(engine, REMOTE)
+    assert [place[2][1] for place in places] == [1, 3, 4]
+    assert stream[2:] == (0, 4, None)
+
+
+def test_a_failed_change_of_a_stream_leaves_its_numbers_unused() -> None:
+    engine = ManualEngine()
+    sends_together(engine, REMOTE, {"alone": True}, b"1")
+    engine.commit()
+    told = sends_together(engine, REMOTE, {"alone": True}, b"2", b"3")
+    engine.manager.failed(engine.manager.take_pending(), FULL)
+    assert told.told == {b"2": FULL.code, b"3": FULL.code}
+    sends_together(engine, REMOTE, {"alone": True}, b"4")
+    engine.commit()
+    assert [place[2][1] for place in streams(engine, REMOTE)[0]] == [1, 4]
 
 
 def test_sends_whose_commit_fails_leave_nothing_and_each_caller_is_told() -> None:

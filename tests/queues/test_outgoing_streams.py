@@ -395,7 +395,7 @@ def test_management_sees_how_far_the_stream_got(engine: ManualEngine) -> None:
     taken = take(engine, LINK, 2)
     (sequence_id,) = ids(taken)
     info, streams = queue.transfer_info, engine.manager.outgoing_streams
-    streams.refresh(queue)
+    assert streams.transfer_info(queue) is info
     assert (info.eod_no_ack_count, info.eod_no_read_count, info.eod_last_ack_count) == (2, 0, 0)
     assert (info.eod_first_non_ack, info.eod_last_non_ack) == (
         SequenceInfo(sequence_id, 1, 0),
@@ -405,12 +405,14 @@ def test_management_sees_how_far_the_stream_got(engine: ManualEngine) -> None:
     assert info.eod_next_seq.previous_number == 3
     engine.advance(5)
     order_ack(engine, sequence_id, 1)
+    streams.transfer_info(queue)
     assert (info.eod_no_ack_count, info.eod_no_read_count, info.eod_last_ack_count) == (1, 1, 1)
     assert info.eod_last_ack_time == engine.clock.wall()
     assert (info.eod_last_ack.sequence_id, info.eod_last_ack.sequence_number) == (sequence_id, 1)
     assert info.eod_first_non_ack.sequence_number == info.eod_last_non_ack.sequence_number == 2
     take(engine, LINK)
     order_ack(engine, sequence_id, 3)
+    streams.transfer_info(queue)
     assert (info.eod_no_ack_count, info.eod_no_read_count, info.eod_last_ack_count) == (0, 3, 2)
     assert (info.eod_first_non_ack.sequence_number, info.eod_next_seq.sequence_number) == (0, 1)
     assert info.eod_next_seq.sequence_id > sequence_id

@@ -271,6 +271,8 @@ def test_ranges_are_cut_by_bytes(engine: ManualEngine) -> None:
     assert plan("lake", 0, end, 1) == [6]
     assert plan("lake", 6, 6, 4) == []
     assert plan("lake", 0, end, 100)[-1] == 6
+    assert plan("lake", 0, end, 1, 1 << 20) == [6]
+    assert plan("lake", 0, end, 1, 11_000) == plan("lake", 0, end, 2) == [3, 6]
 
 
 def test_a_commit_that_fails_leaves_the_messages_where_they_were() -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from lior.errors import LiorError, NoDirectory
-from lior.message import Message, MessageClass, MessageTransaction
+from lior.message import Message, MessageClass, MessageSoap, MessageTransaction
 from lior.names import parse_format_name
 from lior.queues.change import Change
 from lior.queues.descriptor import QueueAccessType
@@ -87,7 +87,8 @@ def came(engine: ManualEngine, **fields: Any) -> Queue:
 @pytest.mark.spec("QB-023", "QB-024", "QB-025", "QB-197", "QB-205", "QB-207")
 @pytest.mark.parametrize(("event", "message_class"), EVENTS)
 @pytest.mark.parametrize(
-    "asked", [{"positive_journaling_requested": True}, {"negative_journaling_requested": True}, "final"]
+    "asked", [{"positive_journaling_requested": True}, {"negative_journaling_requested": True}, "final",
+              {"negative_journaling_requested": True, "soap": MessageSoap(header="<came-over-tcp/>")}]
 )
 def test_when_a_message_of_a_stream_leaves_its_queue_its_sender_hears_of_it(
     engine: ManualEngine, event: Any, message_class: int, asked: Any

@@ -20,7 +20,7 @@ from lior.server.engine import Engine
 from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
 from lior.store.sqlite import SqliteStore
 
-LONG = 30  # seconds: more than any test needs
+LONG = 120  # seconds: more than any test needs
 QUEUE = r".\private$\work"
 
 

@@ -287,10 +287,14 @@ async def test_what_comes_while_the_log_is_copied_goes_in_turn(writer: Writer) -
 
 @stops
 async def test_one_slow_commit_is_not_a_slow_disk(writer: Writer) -> None:
-    writer.committer._pace = QUICK / 4
-    assert writer.committer.quick
     writer.store.fails = lambda plans: time.sleep(QUICK)
-    assert writer.committer.commit_here(Batch([Change()], "a")) is None
+    took = float("inf")
+    while took > 3 * QUICK:  # another program had the processor
+        writer.committer._pace = QUICK / 4
+        assert writer.committer.quick
+        start = time.monotonic()
+        assert writer.committer.commit_here(Batch([Change()], "a")) is None
+        took = time.monotonic() - start
     assert writer.committer.quick
     writer.store.fails = lambda plans: time.sleep(20 * QUICK)
     assert writer.committer.commit_here(Batch([Change()], "b")) is None

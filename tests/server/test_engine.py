@@ -26,7 +26,8 @@ from lior.queues.change import Change
 from lior.queues.events import Event, MessageDeleted, ThrottledChanged
 from lior.queues.ports import PutMessage, PutQueue, PutState
 from lior.server import engine as engine_module
-from lior.server.engine import MOST_CHANGES, FutureReply
+from lior.server.engine import MOST_CHANGES
+from lior.server.replies import FutureReply
 from lior.testing.clock import FakeClock
 from tests.server.engines import LONG, QUEUE, HeldStore, Running, looped, make_engine, no_room, once, running, turns
 
@@ -415,7 +416,7 @@ async def test_sends_are_taken_again_when_the_disk_has_room_though_no_commit_cam
     async with running(tmp_path, low=1000) as run:
         seen = await throttle_changes(run)
         run.store.free = free
-        run.engine.check_disk()
+        run.engine.disk.check()
         assert await seen.get() is True
         with pytest.raises(InsufficientResources):
             await run.qm.send(QUEUE, b"x")
@@ -429,7 +430,7 @@ async def test_what_is_there_can_be_received_while_the_disk_is_full(tmp_path: Pa
     async with running(tmp_path, low=1000) as run, await run.qm.open_queue(QUEUE) as q:
         await run.qm.send(QUEUE, b"x")
         run.store.free = StoreUnusable("the disk is gone")
-        run.engine._disk_checked = 0.0  # due at the next commit
+        run.engine.disk.due()
         assert (await asyncio.wait_for(q.receive(0), LONG)).body == b"x"
 
 

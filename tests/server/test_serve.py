@@ -199,6 +199,7 @@ def test_a_port_without_the_privilege_for_it_is_a_warning_with_a_remedy(tmp_path
     settings = {"binary.port": 81, "srmp.http_port": 0, "rpc.mapper_port": 0}
     with Unprivileged(tmp_path / "data", settings=settings) as server:
         assert "binary" not in server.ready
+        eventually(lambda: lines(server.log, level="warning"), "no warning")
         [line] = lines(server.log, level="warning")
         assert "--set binary.port=PORT" in line
         assert "CAP_NET_BIND_SERVICE" in line

@@ -13,7 +13,7 @@ from lior.client.trace import TraceEntry
 from lior.message import ObjectId
 from lior.testing.serving import Serving
 
-SECONDS = 30.0
+SECONDS = 60.0
 QUEUE = r".\private$\q"
 QUICK = {"binary.order_ack": 0.05, "log.level": "warning"}
 
@@ -48,7 +48,7 @@ def test_both_ends_tell_their_part_of_the_way(pair: tuple[Serving, Serving]) -> 
         told, entries = traced(receiver, sent, lambda told: "came" in told)
         assert told == ["came", "=waiting"]
         assert str(sent.lineage).upper() in entries[0].origin
-        receiver.receive(QUEUE, 5)
+        receiver.receive(QUEUE, 60)
         assert traced(receiver, sent, lambda told: len(told) == 2)[0] == ["came", "received"]
 
 
@@ -61,7 +61,7 @@ def test_a_transactional_message_waits_for_its_final_acknowledgement_and_gets_it
         assert told == ["queued", "handed", "acknowledged", "=unconfirmed"]
         assert "final acknowledgement" in entries[-1].text
         with receiver.transaction() as tx, receiver.open_queue(QUEUE) as queue:
-            queue.receive(5, transaction=tx)
+            queue.receive(60, transaction=tx)
         told, entries = traced(sender, sent, lambda told: "confirmed" in told)
         assert told == ["queued", "handed", "acknowledged", "confirmed"]
         assert entries[-1].reason == "ACK_RECEIVE"
@@ -83,7 +83,7 @@ def test_a_record_after_a_kill_may_end_early_and_tells_nothing_that_was_not(tmp_
             qm.create_queue(QUEUE)
             received = [qm.send(QUEUE, b"x") for _ in range(50)]
             for _ in received:
-                qm.receive(QUEUE, 5)
+                qm.receive(QUEUE, 60)
             qm.trace(received[0])  # everything up to here is written down
             last = [qm.send(QUEUE, b"y") for _ in range(50)]
         server.kill()
@@ -95,4 +95,4 @@ def test_a_record_after_a_kill_may_end_early_and_tells_nothing_that_was_not(tmp_
                 entries = qm.trace(message)
                 assert entries[-1].what == "waiting" and entries[-1].current
                 assert [entry.what for entry in entries[:-1]] in (["sent"], [])
-            assert qm.receive(QUEUE, 5).identifier == last[0]
+            assert qm.receive(QUEUE, 60).identifier == last[0]

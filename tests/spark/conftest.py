@@ -15,7 +15,11 @@ from lior.testing.serving import Serving
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
+    import pyspark
+
     from lior.spark.session import session
+
+    assert pyspark.__version__.startswith(os.environ.get("LIOR_PYSPARK", "")), "not the pyspark that is to be tested"
 
     with session("local[2]", "tests") as found:
         yield found

@@ -14,6 +14,7 @@ from lior.spark.jobs.deliver import Deliver
 from lior.spark.jobs.ingest import Ingest
 from lior.spark.jobs.result import Result
 from lior.spark.session import session
+from tests.spark.processes import write_pids
 
 
 @dataclass
@@ -46,6 +47,7 @@ def run(spark: Any, job: str, given: dict[str, Any]) -> Result:
 
 def main() -> None:
     given = json.loads(sys.argv[1])
+    pids = given.pop("pids", "")
     master, job = given.pop("master", "local[2]"), given.pop("job", "ingest")
     with session(master, "driver", given.pop("settings", None)) as spark:
         _, _, file = os.environ.get("LIOR_SPARK_FAIL", "").partition("=")
@@ -55,6 +57,8 @@ def main() -> None:
             assert SparkContext._gateway is not None
             with open(file, "w", encoding="ascii") as stream:
                 stream.write(f"{SparkContext._gateway.proc.pid} {os.getpid()}")
+        if pids:
+            write_pids(pids)
         print(json.dumps(run(spark, job, given).to_json()), flush=True)
 
 

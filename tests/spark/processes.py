@@ -65,6 +65,19 @@ def processes() -> Iterator[tuple[int, bytes, Path]]:
                 yield int(entry.name), (entry / "cmdline").read_bytes(), entry
 
 
+def family(pid: int) -> list[int]:
+    """A process and all below it."""
+    parents: dict[int, list[int]] = {}
+    for child, _, entry in processes():
+        with suppress(OSError, IndexError):
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            parents.setdefault(parent, []).append(child)
+    found = [pid]
+    for each in found:
+        found += parents.get(each, [])
+    return found
+
+
 def executors(folder: Path) -> list[int]:
     """JVMs of the cluster's own: what its workers start has their environment."""
     found = []

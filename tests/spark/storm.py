@@ -129,6 +129,7 @@ class Storm:
             until("all sent", lambda: sender.failed or sender.sent == self.total, PATIENCE)
             assert sender.failed is None, sender.failed
             until("all released", lambda: self._figure("released") == self.total, PATIENCE * 2)
+            until("nothing is claimed", lambda: self._figure("claimed") == 0)
             (self.folder / "enough").touch()
             keeper.join(PATIENCE)
         finally:

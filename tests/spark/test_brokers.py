@@ -2,12 +2,15 @@
 claim log (a second `lior serve`, of which only what Windows has is used)."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+import lior
 from lior.spark.broker import Broker, FlightBroker
 from lior.spark.jobs import ingest
 from lior.spark.jobs.ingest import Ingest
@@ -16,6 +19,8 @@ from lior.spark.options import ReadOptions
 from lior.spark.stream import MsmqStreamReader
 from lior.spark.subqueues import SubqueueBroker
 from lior.testing.serving import Serving
+from lior.wire.interfaces.lior_session import LIOR
+from tests.client.served import PASSWORD, USER, served
 from tests.spark.conftest import send
 
 Fill = Callable[[range], None]
@@ -30,8 +35,12 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield serving
 
 
-@pytest.fixture(params=["memory", "flight", "subqueues"])
-def broker(request: pytest.FixtureRequest) -> Iterator[tuple[Broker, str, Fill]]:
+@pytest.fixture(params=["memory", "flight", "subqueues", "windows"])
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Broker, str, Fill]]:
+    if request.param == "windows":
+        with only_documented_calls(tmp_path / "data") as windows:
+            yield windows
+        return
     if request.param == "memory":
         memory = MemoryBroker()
 
@@ -47,6 +56,23 @@ def broker(request: pytest.FixtureRequest) -> Iterator[tuple[Broker, str, Fill]]
     found: Broker = FlightBroker(str(serving.data)) if kind == "server" else SubqueueBroker(str(serving.data), [name])
     yield found, name, lambda numbers: send(serving, name, numbers)
     found.close()
+
+
+@contextmanager
+def only_documented_calls(data: Path) -> Iterator[tuple[Broker, str, Fill]]:
+    """A server that offers only the interfaces of the documents, for clients on other computers."""
+    password = data.with_name("credentials")
+    password.write_text(f"{USER}:{PASSWORD}\n")
+    with served(data, tcp=True, without=(LIOR,)) as server, lior.connect(data) as qm:
+        qm.create_queue(r".\private$\orders")
+
+        def fill(numbers: range) -> None:
+            for number in numbers:
+                qm.send(r".\private$\orders", f"body {number}".encode(), priority=number % 8)
+
+        broker = SubqueueBroker(server.address, [r"private$\orders"], str(password))
+        yield broker, r"private$\orders", fill
+        broker.close()
 
 
 def bodies(broker: Broker, name: str, epoch: str, low: int, high: int) -> list[bytes]:

@@ -219,5 +219,5 @@ def user_messages(draw: st.DrawFn) -> UserMessage:
             draw(st.integers(0, len(body))), 0, draw(U32), draw(U32), draw(U32), 0),
         body, label, draw(st.binary(max_size=9)),
         draw(names((0, 3, 5, 7))), draw(names((0, 2, 3, 5, 6, 7))), draw(names((0, 1, 2, 3, 4, 5, 6, 7))),
-        draw(sometimes(GUIDS)), transaction, draw(sometimes(securities())), debug, draw(sometimes(soaps())),
-        draw(sometimes(multi_queues())), draw(sometimes(SESSIONS)))
+        draw(sometimes(GUIDS)), transaction, draw(sometimes(securities())), debug,
+        soap=draw(sometimes(soaps())), multi_queue=draw(sometimes(multi_queues())), session=draw(sometimes(SESSIONS)))

@@ -95,9 +95,15 @@ def test_refuses_a_type_without_an_arm() -> None:
         decoded(bytes.fromhex(f"09 00 0000 09 000000 {HEX}"))
 
 
-def test_refuses_a_suffix_that_does_not_exist() -> None:
-    with pytest.raises(Malformed):
-        decoded(bytes.fromhex(f"01 06 0000 01 000000 {HEX}"))
+@pytest.mark.spec("MP-034")
+@pytest.mark.parametrize("suffix", range(6, 16))
+@pytest.mark.parametrize("flags", [0x00, 0x80, 0x70])
+def test_a_suffix_that_does_not_exist_is_decoded_written_back_and_no_name(suffix: int, flags: int) -> None:
+    data = bytes.fromhex(f"01 {suffix | flags:02X} 0000 01 000000 {HEX}")
+    found = decoded(data)
+    assert (found.suffix, found.flags) == (suffix, flags) and encoded(found) == data
+    with pytest.raises(IllegalFormatName):
+        from_queue_format(found)
 
 
 def test_refuses_a_direct_name_that_is_a_null_pointer() -> None:

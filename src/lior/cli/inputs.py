@@ -94,8 +94,10 @@ def parse_object_id(text: str) -> bytes | None:
 def message_property(name: str, text: str) -> tuple[str, Any]:
     """A --property as the library takes it."""
     field = ALIASES.get(name, name)
+    if field == "soap_header":
+        return field, text
     if field not in FIELDS or field in _NOT_BY_NAME:
-        known = ", ".join(sorted(FIELDS - _NOT_BY_NAME))
+        known = ", ".join(sorted(FIELDS - _NOT_BY_NAME | {"soap_header"}))
         raise click.BadParameter(f"there is no property {name!r} to set; there are {known}", param_hint="--property")
     default = getattr(Message(), field)
     try:

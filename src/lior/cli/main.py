@@ -4,40 +4,91 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final, NoReturn
 
 import click
 
-from lior.cli import (
-    component,
-    deadletter,
-    explain,
-    messages,
-    operation,
-    pipeline,
-    queue,
-    receiving,
-    security_files,
-    serve,
-    storage,
-    subscription,
-    top,
-    trace,
-    trigger,
-    user,
-)
 from lior.cli.output import DONE, FAILED, INTERRUPTED, NO_MESSAGE, show_error
 from lior.errors import LiorError, Timeout
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
+# Imported, with all that they need, when one of their commands is wanted.
+MODULES: Final[dict[str, Callable[[], ModuleType]]] = {
+    "serve": lambda: import_module("lior.cli.serve"),
+    "queue": lambda: import_module("lior.cli.queue"),
+    "messages": lambda: import_module("lior.cli.messages"),
+    "receiving": lambda: import_module("lior.cli.receiving"),
+    "deadletter": lambda: import_module("lior.cli.deadletter"),
+    "operation": lambda: import_module("lior.cli.operation"),
+    "top": lambda: import_module("lior.cli.top"),
+    "trace": lambda: import_module("lior.cli.trace"),
+    "storage": lambda: import_module("lior.cli.storage"),
+    "security_files": lambda: import_module("lior.cli.security_files"),
+    "user": lambda: import_module("lior.cli.user"),
+    "trigger": lambda: import_module("lior.cli.trigger"),
+    "component": lambda: import_module("lior.cli.component"),
+    "subscription": lambda: import_module("lior.cli.subscription"),
+    "pipeline": lambda: import_module("lior.cli.pipeline"),
+    "explain": lambda: import_module("lior.cli.explain"),
+}
+
+# Module and short help of each, in the order of the help.
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "serve": ("serve", "Run a queue manager that other programs and computers reach."),
+    "queue": ("queue", "Create, list, change and delete queues."),
+    "send": ("messages", "Send a message to a queue, or to several."),
+    "receive": ("receiving", "Take messages from the queue SOURCE."),
+    "peek": ("receiving", "Show the next message of the queue SOURCE and leave it there."),
+    "browse": ("receiving", "List the messages of a queue and leave them there."),
+    "move": ("messages", "Move messages into a subqueue, or back."),
+    "journal": ("receiving", "List what was received and kept in a journal."),
+    "dead-letter": ("deadletter", "Messages that failed: list, replay, export, purge."),
+    "outgoing": ("operation", "Queues to other computers and their connections."),
+    "transaction": ("operation", "Transactions in doubt: list, commit, abort."),
+    "security": ("operation", "Who may do what with a queue: show, set."),
+    "stats": ("operation", "Show figures of the queue manager."),
+    "top": ("top", "Show the busiest queues live, until q or Ctrl-C."),
+    "trace": ("trace", "Tell where a message is, and what became of it."),
+    "set": ("operation", "Change properties of the queue manager."),
+    "doctor": ("storage", "Examine the store in a data directory, or repair it."),
+    "backup": ("storage", "Copy the store to a file, also while it is in use."),
+    "restore": ("storage", "Make the data directory DIR from the backup FILE."),
+    "compact": ("operation", "Give the free space of the store's file back to the disk."),
+    "certificate": ("security_files", "Certificates: whose signatures count."),
+    "key": ("security_files", "Keys for the encryption of bodies."),
+    "user": ("user", "Accounts for RPC over the network."),
+    "trigger": ("trigger", "Run commands or HTTP requests for the messages of a queue."),
+    "component": ("component", "Queued components: method calls that travel in a message."),
+    "subscription": ("subscription", "Readers that claim messages: list, show, abandon."),
+    "pipeline": ("pipeline", "Move messages between queues and a lake, with Spark."),
+    "name": ("explain", "Explain a path name or a format name."),
+    "error": ("explain", "Say what an error code or a message class means."),
+    "completion": ("explain", "Print what makes a shell complete this command."),
+}
+
+
 class Root(click.Group):
-    """Commands in the order below; every error ends in its exit code and three lines at most."""
+    """The commands above; every error ends in its exit code and three lines at most."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        found = getattr(MODULES[module](), "set_" if cmd_name == "set" else cmd_name.replace("-", "_"))
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, told) for name, (_, told) in COMMANDS.items()])
 
     def main(  # type: ignore[override]  # never answers: it always ends the process
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -88,18 +139,6 @@ def cli() -> None:
     Commands work on a queue manager that `lior serve` runs, or on a data directory that nobody serves. Exit
     codes: 0 done, 1 an error with its code and remedy on stderr, 2 wrong usage, 3 no message in time, 130 Ctrl-C.
     """
-
-
-for command in (
-    serve.serve, queue.queue, messages.send, receiving.receive, receiving.peek, receiving.browse, messages.move,
-    receiving.journal, deadletter.dead_letter, operation.outgoing, operation.transaction, operation.security,
-    operation.stats, top.top, trace.trace, operation.set_, storage.doctor, storage.backup, storage.restore,
-    operation.compact,
-    security_files.certificate, security_files.key, user.user, trigger.trigger, component.component,
-    subscription.subscription, pipeline.pipeline, explain.name, explain.error,
-    explain.completion,
-):  # fmt: skip
-    cli.add_command(command)
 
 
 def main() -> NoReturn:

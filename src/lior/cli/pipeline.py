@@ -47,7 +47,7 @@ def with_server(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Queue to read; again for more.")
 @click.option("--lake", metavar="PATH", help="Where messages/, quarantine/ and runs/ are written.")
 @click.option("--subscription", metavar="NAME", help="What the queue manager knows this reader by; default lake.")
-@click.option("--format", metavar="FORMAT", help="parquet, delta or iceberg.")
+@click.option("--format", metavar="FORMAT", help="parquet, archive, delta or iceberg.")
 @click.option("--checkpoint", metavar="PATH", help="Spark's checkpoint; default inside the lake.")
 @click.option("--once", is_flag=True, default=None, help="End with what was there at the beginning.")
 @click.option("--seconds", type=float, help="End after so long.")

@@ -23,7 +23,6 @@ import pyarrow.flight as flight
 from lior.client.target import is_directory
 from lior.errors import AccessDenied, BadConfiguration, LiorError, ServiceNotAvailable, Timeout
 from lior.wire import bulk
-from lior.wire.admin_json import error_from_json
 
 BULK_PORT: Final = 15802
 TOKEN_FILE: Final = "admin.token"
@@ -244,6 +243,8 @@ def translated(error: Exception, where: str) -> LiorError:
     """The queue manager's error if it sent one; else what Flight made of it."""
     extra = getattr(error, "extra_info", b"")
     if extra:
+        from lior.wire.admin_json import error_from_json  # with all that it knows: for errors only
+
         with suppress(LiorError, ValueError, KeyError, TypeError):
             return error_from_json(bulk.decode(bytes(extra), "error"))
     text = str(error).partition(". gRPC client")[0][:500]

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from lior.client.formatters import AUTO, Formatter, formatter_named
 from lior.client.signing import set_privacy
-from lior.errors import IllegalPropertyValue
-from lior.message import Message, MessageSecurity, ObjectId
+from lior.errors import IllegalPropertyValue, Malformed
+from lior.message import Message, MessageSecurity, MessageSoap, ObjectId
+from lior.wire.srmp_reader import check_header_text
 
 FIELDS = frozenset(Message.__slots__) - {
     "abort_count",
@@ -44,7 +45,7 @@ ALIASES = {
 
 
 _TO_SEND: Final = Message(delivery_guarantee=1, negative_journaling_requested=True)
-_FURTHER: Final = frozenset({"recoverable", "express", "privacy", "sign"})
+_FURTHER: Final = frozenset({"recoverable", "express", "privacy", "sign", "soap_header"})
 
 
 class ReceivedMessage(Message):
@@ -61,6 +62,11 @@ class ReceivedMessage(Message):
     def id(self) -> str:
         """The message identifier as it is written everywhere: {GUID}\\number."""
         return str(self.identifier) if self.identifier is not None else ""
+
+    @property
+    def soap_header(self) -> str:
+        """What the sender added to the SOAP header; of a message that came over HTTP the whole element Header."""
+        return self.soap.header if self.soap is not None else ""
 
 
 def received(message: Message) -> ReceivedMessage:
@@ -115,11 +121,23 @@ def _correlation(message: Message, value: Any) -> None:
     _set(message, "correlation_id", value.to_bytes() if isinstance(value, ObjectId) else value)
 
 
+def _soap_header(message: Message, value: Any) -> None:
+    if not isinstance(value, str):
+        raise IllegalPropertyValue(f"{type(value).__name__} instead of str", where="soap_header")
+    try:
+        check_header_text(value)
+    except Malformed as error:
+        raise IllegalPropertyValue(error.what, where="soap_header",
+                                   remedy="give whole XML elements in a namespace of their own") from None
+    message.soap = MessageSoap(header=value) if value else None
+
+
 _SPECIAL: Final[dict[str, Callable[[Message, Any], None]]] = {
     "recoverable": _recoverable,
     "express": _express,
     "correlation_id": _correlation,
     "privacy": set_privacy,
+    "soap_header": _soap_header,
 }
 
 

@@ -12,8 +12,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from lior.client.backend import QueueInfo, info_of, sent_alone
+from lior.client.reconnecting import Reconnecting
 from lior.client.session_calls import SessionChannel
-from lior.errors import InvalidHandle, OperationCancelled, ServiceNotAvailable, TransactionSequence
+from lior.errors import InvalidHandle, OperationCancelled, TransactionSequence
 from lior.message import Message, ObjectId
 from lior.security import SecurityDescriptor
 from lior.wire.admin_json import descriptor_from_json, message_from_json, object_id, uuid
@@ -55,54 +56,30 @@ class RemoteBackend:
 
     def __init__(self, open_channel: OpenChannel, where: str) -> None:
         self.where = where
-        self._open_channel = open_channel
-        self._channel: SessionChannel | None = None
-        self._connecting: asyncio.Task[SessionChannel] | None = None
+        self._connection = Reconnecting(open_channel, where)
         self._transactions: dict[UUID, SessionChannel] = {}
-        self._closed = False
 
     @classmethod
     async def connect(cls, open_channel: OpenChannel, where: str) -> RemoteBackend:
         backend = cls(open_channel, where)
-        await backend._connected()
+        await backend.channel()
         return backend
 
     async def close(self) -> None:
-        self._closed = True
-        if self._connecting is not None:
-            self._connecting.cancel()
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
+        await self._connection.close()
 
     # The connection
 
     async def channel(self) -> SessionChannel:
         """The session that calls go to now."""
-        return await self._connected()
-
-    async def _connected(self) -> SessionChannel:
-        channel = self._channel
-        if channel is not None and not channel.lost:
-            return channel
-        if self._closed:
-            raise ServiceNotAvailable("the connection is closed", where=self.where, remedy="connect again")
-        if self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
-        return await asyncio.shield(self._connecting)
-
-    async def _connect(self) -> SessionChannel:
-        try:
-            lost, self._channel = self._channel, None
-            if lost is not None:
-                await lost.close()
-            self._channel = await self._open_channel()
-            return self._channel
-        finally:
-            self._connecting = None
+        return await self._connection.get()
 
     async def _call(self, call: str, /, **arguments: Any) -> Any:
-        return await (await self._connected()).call(call, arguments)
+        return await (await self.channel()).call(call, arguments)
+
+    async def _rows(self, call: str, /, **arguments: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await self._call(call, **arguments)
+        return found
 
     def _transaction(self, transaction: UUID | None) -> UUID | None:
         if transaction is None:
@@ -117,7 +94,7 @@ class RemoteBackend:
     # Handles
 
     async def open(self, name: str, access: int, exclusive: bool) -> Held:
-        channel = await self._connected()
+        channel = await self.channel()
         found = await channel.call("open", {"name": name, "access": access, "exclusive": exclusive})
         return Held(channel, found["handle"], found["transactional"])
 
@@ -190,7 +167,7 @@ class RemoteBackend:
     # Transactions
 
     async def begin(self) -> UUID:
-        channel = await self._connected()
+        channel = await self.channel()
         identifier = uuid(await channel.call("begin", {}), "transaction")
         self._transactions[identifier] = channel
         return identifier
@@ -205,8 +182,7 @@ class RemoteBackend:
             await self._call("abort", transaction=transaction)
 
     async def transactions(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = await self._call("transactions")
-        return found
+        return await self._rows("transactions")
 
     async def trace(
         self,
@@ -216,9 +192,7 @@ class RemoteBackend:
         progress: Callable[[int, int], None] | None = None,
     ) -> list[dict[str, Any]]:
         """How far the search is stays with the server."""
-        found: list[dict[str, Any]] = await self._call("trace", message_id=message_id, label=label,
-                                                       correlation_id=correlation_id)  # fmt: skip
-        return found
+        return await self._rows("trace", message_id=message_id, label=label, correlation_id=correlation_id)
 
     # Queues
 
@@ -235,7 +209,7 @@ class RemoteBackend:
         await self._call("set_queue", name=name, changes=changes)
 
     async def get_security(self, name: str, information: int) -> SecurityDescriptor:
-        channel = await self._connected()
+        channel = await self.channel()
         arguments = {"name": name, "information": information}
         found: SecurityDescriptor = await channel.call("get_security", arguments, descriptor_from_json)
         return found
@@ -250,12 +224,10 @@ class RemoteBackend:
         return [info_of(found) for found in await self._call("queues")]
 
     async def outgoing(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = await self._call("outgoing")
-        return found
+        return await self._rows("outgoing")
 
     async def connections(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = await self._call("connections")
-        return found
+        return await self._rows("connections")
 
     async def pause(self, name: str) -> None:
         await self._call("pause", name=name)
@@ -266,8 +238,7 @@ class RemoteBackend:
     # Claims
 
     async def subscriptions(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = await self._call("subscriptions")
-        return found
+        return await self._rows("subscriptions")
 
     async def abandon_subscription(self, name: str) -> None:
         await self._call("abandon_subscription", name=name)

@@ -107,7 +107,8 @@ def chunks_end(data: bytes | bytearray, at: int) -> int | None:
 
 
 def unchunked(data: bytes) -> bytes:
-    parts, at = [], 0
+    parts: list[bytes] = []
+    at = 0
     while True:
         end = data.find(b"\r\n", at)
         size = int(data[at:end].partition(b";")[0], 16)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from ipaddress import IPv6Address
 from typing import overload
 from uuid import UUID
@@ -74,6 +74,7 @@ class LocalNames:
         return name.with_host(self.computer_name) if isinstance(name, DirectName) and name.host == "." else name
 
 
+@lru_cache(1024)
 def _host_key(host: str) -> str:
     """One spelling for a host: no case, no brackets, no final dot, an IPv4-mapped address as IPv4."""
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host

@@ -42,7 +42,7 @@ class QueueFormat:
     """QUEUE_FORMAT; which of the value fields count depends on `format_type`."""
 
     format_type: QueueFormatType
-    suffix: QueueSuffix = QueueSuffix.NONE
+    suffix: int = QueueSuffix.NONE  # a number above 5 makes it no name
     flags: int = FLAG_NOT_SYSTEM
     guid: UUID | None = None  # PUBLIC, PRIVATE (Lineage), MACHINE, CONNECTOR, DL
     number: int = 0  # PRIVATE (Uniquifier)
@@ -58,13 +58,10 @@ class QueueFormat:
         return self.suffix | self.flags
 
 
-def split_suffix_and_flags(value: int) -> tuple[QueueSuffix, int]:
-    """Take m_SuffixAndFlags apart: suffix and flags."""
-    try:
-        return QueueSuffix(value & 0x0F), value & 0xF0
-    except ValueError:
-        raise IllegalFormatName(f"unknown queue suffix {value & 0x0F}", where="m_SuffixAndFlags",
-                                remedy="the suffix types are 0 to 5 ([MS-MQMQ] 2.2.11)") from None
+def split_suffix_and_flags(value: int) -> tuple[int, int]:
+    """Take m_SuffixAndFlags apart: suffix and flags, whether or not they may stand together."""
+    suffix = value & 0x0F
+    return QueueSuffix(suffix) if suffix in _RULES else suffix, value & 0xF0
 
 
 def is_valid_suffix(format_type: int, suffix: int, flags: int) -> bool:
@@ -101,38 +98,39 @@ def from_queue_format(f: QueueFormat) -> SingleName:
     if not is_valid_suffix(f.format_type, f.suffix, f.flags):
         raise IllegalFormatName(f"type {f.format_type}, suffix {f.suffix} and flags 0x{f.flags:02X} do not fit",
                                 where="QUEUE_FORMAT", remedy="see [MS-MQMQ] 2.2.7 for what may stand together")
+    suffix = QueueSuffix(f.suffix)
     if f.format_type in (_T.DIRECT, _T.SUBQUEUE):
-        return _direct_name(f)
+        return _direct_name(f, suffix)
     if f.format_type is _T.MULTICAST:
         return MulticastName(f.address, f.port)
     if f.guid is None:
         raise IllegalFormatName(f"no name in a QUEUE_FORMAT of type {f.format_type}", where="QUEUE_FORMAT",
                                 remedy="fill the member of the union that the type selects")
     if f.format_type is _T.PUBLIC:
-        return PublicName(f.guid, f.suffix)
+        return PublicName(f.guid, suffix)
     if f.format_type is _T.PRIVATE:
-        return PrivateName(f.guid, f.number, f.suffix)
+        return PrivateName(f.guid, f.number, suffix)
     if f.format_type is _T.MACHINE:
-        return MachineName(f.guid, f.suffix)
+        return MachineName(f.guid, suffix)
     if f.format_type is _T.CONNECTOR:
-        return ConnectorName(f.guid, f.suffix is QueueSuffix.XACTONLY)
+        return ConnectorName(f.guid, suffix is QueueSuffix.XACTONLY)
     if f.format_type is _T.DL:
         return DistributionListName(f.guid, f.domain)
     raise IllegalFormatName("the type of the name is unknown", where="QUEUE_FORMAT", remedy="give a type from 1 to 8")
 
 
-def _direct_name(f: QueueFormat) -> DirectName:
+def _direct_name(f: QueueFormat, suffix: QueueSuffix) -> DirectName:
     """The text names the queue. A suffix field that the text does not repeat is added to it; one that
     contradicts the text is refused."""
     name = parse_direct_id(f.direct_id)
     if f.format_type is _T.SUBQUEUE:
-        if not name.subqueue or f.suffix not in (QueueSuffix.NONE, QueueSuffix.SUBQUEUE):
+        if not name.subqueue or suffix not in (QueueSuffix.NONE, QueueSuffix.SUBQUEUE):
             raise IllegalFormatName("the name of a subqueue lacks the subqueue", where=f.direct_id[:200],
                                     remedy="write the name as Protocol:Computer\\Queue;Subqueue")
         return name
-    if f.suffix in (QueueSuffix.NONE, name.suffix):
+    if suffix in (QueueSuffix.NONE, name.suffix):
         return name
     if name.suffix is QueueSuffix.NONE and not name.subqueue:
-        return replace(name, suffix=f.suffix)
-    raise IllegalFormatName(f"the suffix {f.suffix.name} contradicts the name", where=f.direct_id[:200],
+        return replace(name, suffix=suffix)
+    raise IllegalFormatName(f"the suffix {suffix.name} contradicts the name", where=f.direct_id[:200],
                             remedy="give the suffix that the name ends with")

@@ -81,7 +81,7 @@ def wants_final_acknowledgement(message: Message) -> bool:
 def final_acknowledgement(message: Message, message_class: int) -> Message | None:
     """What became of a message of an exactly-once stream ([MS-MQQB] 2.2.5); None for one that came in none."""
     transaction, identifier = message.transaction, message.identifier
-    if transaction is None or not transaction.sequence_number or identifier is None or message.soap is not None:
+    if transaction is None or not transaction.sequence_number or identifier is None:
         return None
     body = _FINAL_BODY.pack(
         transaction.sequence_identifier,

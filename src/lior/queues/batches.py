@@ -1,5 +1,5 @@
-"""Many plain messages of one queue at a time: what programs send, what arrives from another queue manager, what
-leaves for one, and what the next one has.
+"""Many plain messages of one queue at a time: what arrives from another queue manager, what leaves for one, and what
+the next one has. What programs here send is in `SendBatches`.
 
 A message costs little if it is one of many: one lookup of everything that holds for all of them, one step after the
 commit, one operation of the store. What is unusual about a message is left to the calls for one, in `Sending`,
@@ -10,23 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
-from uuid import UUID
+from typing import Final
 
-from lior.errors import LiorError
-from lior.message import INFINITE, Message, MessageClass, ObjectId
+from lior.message import INFINITE, Message, MessageClass
 from lior.queues.change import Change
-from lior.queues.checking import check_message
 from lior.queues.core import Core
-from lior.queues.descriptor import SEND_ACCESS, OpenQueueDescriptor
-from lior.queues.many import MOST, Many, Told
 from lior.queues.outgoing import OutgoingQueue
 from lior.queues.outgoing_streams import OutgoingStreams
-from lior.queues.ports import DeleteMessages, Operation, PutMessage
+from lior.queues.ports import DeleteMessages, PutMessage
 from lior.queues.position import Position, State
 from lior.queues.queue import Queue
 from lior.queues.removal import HELD, Removal
-from lior.queues.sending import TIME_TO_REACH_QUEUE, Sending
+from lior.queues.sending import Sending
 
 MOST_BYTES: Final = 1 << 20  # locked at once: a window of large messages is packed in parts
 _LOCKED: Final = State.LOCKED
@@ -34,53 +29,6 @@ _TRANSFERRED: Final = MessageClass.ACK_REACH_QUEUE
 _put_message: Final[Callable[[tuple[int, int, Message, float, int, int, int, float]], PutMessage]] = partial(
     tuple.__new__, PutMessage
 )
-_object_id: Final[Callable[[tuple[UUID, int]], ObjectId]] = partial(tuple.__new__, ObjectId)
-
-
-def _is_unusual(message: Message) -> bool:
-    """More follows from it than its insertion, or it has to be looked at more closely."""
-    return bool(
-        not message.delivery_guarantee
-        or message.time_to_be_received != INFINITE
-        or message.administration_queue
-        or message.positive_journaling_requested
-        or message.security is not None
-        or message.transaction is not None
-        or message.failed_destination
-        or message.connector_type is not None
-    )
-
-
-class Sent(Many):
-    """Recoverable messages that programs here sent to one queue."""
-
-    __slots__ = ("_sending", "puts", "queue")
-
-    def __init__(
-        self, sending: Sending, queue: Queue, positions: Sequence[Position], puts: Sequence[PutMessage],
-        callers: Sequence[Any], told: Told,
-    ) -> None:  # fmt: skip
-        super().__init__(positions, callers, told)
-        self.queue = queue
-        self.puts = puts
-        self._sending = sending
-
-    def done(self) -> None:
-        self._sending.inserted_all(self.queue, self.items)
-
-    def undone(self) -> None:
-        self._sending.insert_failed_all(self.queue, self.items)
-
-    def operation(self, at: int) -> PutMessage:
-        return self.puts[at]
-
-    def shared(self) -> list[Operation]:
-        return [operation for operation in self.operations if type(operation) is not PutMessage]
-
-    def part(self, at: int) -> Sent:
-        last = at + 1
-        return Sent(self._sending, self.queue, self.items[at:last], self.puts[at:last], self._callers[at:last],
-                    self._told)
 
 
 class Batches:
@@ -89,62 +37,6 @@ class Batches:
         self._sending = sending
         self._removal = removal
         self._streams = streams
-
-    # What programs here send
-
-    def send(
-        self, descriptor: OpenQueueDescriptor, messages: Sequence[Message], callers: Sequence[Any], told: Told
-    ) -> bool:
-        """As `Sending.send` for each, outside transactions, if all of them get into the local queue as they are and
-        nothing follows from it. `told` of the callers and the positions. False: nothing was done."""
-        core, queue = self._core, descriptor.queue
-        if (
-            queue is None or descriptor.children or descriptor.access not in SEND_ACCESS or core.broken is not None
-            or isinstance(queue, OutgoingQueue) or not queue.main.properties.takes_plain or len(messages) > MOST
-        ):  # fmt: skip
-            return False
-        sizes: list[int] = []
-        for message in messages:
-            if _is_unusual(message):
-                return False
-            try:
-                sizes.append(check_message(message))
-            except LiorError:
-                return False
-        total = sum(sizes)
-        if core.throttled or not core.has_room(queue, total) or not queue.has_room(total):
-            return False
-        positions: list[Position] = []
-        puts: list[PutMessage] = []
-        change = Sent(self._sending, queue, positions, puts, callers, told)
-        self._stamp(change, descriptor.text, messages)
-        now, mask, queue_id = core.clock.wall(), core.lookup_ids.mask, queue.queue_id
-        if not queue.persisted:
-            self._sending.stage_definition(change, queue)
-        for message, number, size in zip(messages, core.lookup_ids.take(change, len(sizes)), sizes, strict=True):
-            lookup_id = (7 - message.priority) << 56 | number & mask
-            positions.append(Position(queue, lookup_id, message, now, True, size=size))
-            puts.append(_put_message((queue_id, lookup_id, message, now, 0, 0, 0, 0.0)))
-        change.operations += puts
-        queue.staged_inserts += len(positions)
-        queue.uncommitted_bytes += total
-        core.staged_bytes += total
-        core.count_bytes(queue, total)
-        core.traffic.sent += len(positions)
-        core.submit(change)
-        return True
-
-    def _stamp(self, change: Change, destination: str, messages: Sequence[Message]) -> None:
-        core = self._core
-        source, now, mask = core.properties.identifier, core.clock.wall(), core.ordinals.mask
-        reach = core.properties.default_time_to_reach_queue
-        for message, ordinal in zip(messages, core.ordinals.take(change, len(messages)), strict=True):
-            message.identifier = _object_id((source, ordinal & mask))
-            message.source_queue_manager = source
-            message.sent_time = now
-            message.destination_queue = destination
-            if message.time_to_reach_queue == TIME_TO_REACH_QUEUE:
-                message.time_to_reach_queue = reach  # the sender left it open (DM-047)
 
     # Arrivals
 

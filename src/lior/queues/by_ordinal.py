@@ -21,6 +21,26 @@ class ByOrdinal(Generic[T]):
         if self._one.setdefault(ordinal, value) is not value:
             self._more.setdefault(ordinal, []).append(value)
 
+    def add_all(self, ordinals: Sequence[int], values: Sequence[T]) -> None:
+        """As `add` for each."""
+        one = self._one
+        if one.keys().isdisjoint(ordinals) and len(set(ordinals)) == len(ordinals):
+            one.update(zip(ordinals, values, strict=True))
+            return
+        for ordinal, value in zip(ordinals, values, strict=True):
+            self.add(ordinal, value)
+
+    def remove_all(self, ordinals: Sequence[int], values: Sequence[T]) -> None:
+        """As `remove` for each."""
+        if self._more:
+            for ordinal, value in zip(ordinals, values, strict=True):
+                self.remove(ordinal, value)
+            return
+        one = self._one
+        for ordinal, value in zip(ordinals, values, strict=True):
+            if one.get(ordinal) == value:
+                del one[ordinal]
+
     def get(self, ordinal: int) -> Sequence[T]:
         first = self._one.get(ordinal)
         return () if first is None else (first, *self._more.get(ordinal, ()))

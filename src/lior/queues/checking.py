@@ -2,8 +2,16 @@
 
 from typing import Final
 
-from lior.errors import IllegalPropertyValue, LabelTooLong, MessageTooLarge, UnsupportedClass
-from lior.message import MAX_LABEL_LENGTH, MAX_MESSAGE_SIZE, Message, is_message_class
+from lior.errors import IllegalPropertyValue, LabelTooLong, LiorError, MessageTooLarge, UnsupportedClass
+from lior.message import (
+    FIXED_HEADERS_SIZE,
+    INFINITE,
+    MAX_LABEL_LENGTH,
+    MAX_MESSAGE_SIZE,
+    NULL_CORRELATION_ID,
+    Message,
+    is_message_class,
+)
 from lior.names.grammar import utf16_length
 
 ALL_ACKNOWLEDGEMENTS: Final = 0x0F
@@ -30,6 +38,38 @@ def check_message(message: Message) -> int:
     ):
         _examine(message)
     return size
+
+
+def usual_size(message: Message, guarantee: int | None) -> int:
+    """The size of a message that may be sent and from which nothing follows but its insertion; 0 for one that needs a
+    closer look. `guarantee` is the delivery guarantee that it has to have, None for any."""
+    if (
+        message.time_to_be_received != INFINITE
+        or message.administration_queue
+        or message.positive_journaling_requested
+        or message.security is not None
+        or message.transaction is not None
+        or message.failed_destination
+        or message.connector_type is not None
+        or (guarantee is not None and message.delivery_guarantee != guarantee)
+    ):
+        return 0
+    body = message.body
+    if (
+        type(body) is bytes
+        and not (message.label or message.extension or message.body_type or message.application_tag)
+        and message.correlation_id is NULL_CORRELATION_ID
+        and not (message.message_class or message.acknowledgements_requested)
+        and message.soap is None
+        and 0 <= message.priority <= 7
+        and 0 <= message.time_to_reach_queue <= INFINITE
+        and len(body) <= MAX_MESSAGE_SIZE - FIXED_HEADERS_SIZE
+    ):
+        return FIXED_HEADERS_SIZE + len(body)
+    try:
+        return check_message(message)
+    except LiorError:
+        return 0
 
 
 def _examine(message: Message) -> None:
@@ -62,8 +102,10 @@ def _examine(message: Message) -> None:
         raise IllegalPropertyValue(
             f"{message.acknowledgements_requested:#x}", where="acknowledgements_requested", remedy="use the bits 1 to 8"
         )
-    if message.soap is not None:
-        raise IllegalPropertyValue("the SOAP parts are set by the transfer only", where="soap", remedy="leave them out")
+    soap = message.soap
+    if soap is not None and (soap.envelope or soap.compound_message or soap.body or soap.receipts_to):
+        raise IllegalPropertyValue("these SOAP parts are set by the transfer only", where="soap",
+                                   remedy="set the header alone")
     if message.size > MAX_MESSAGE_SIZE:
         raise MessageTooLarge(
             f"{message.size} bytes with headers",

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
+from itertools import accumulate, compress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from uuid import UUID
@@ -70,6 +71,20 @@ class Definition:
         return cls(**known)
 
 
+class Part(NamedTuple):
+    """Claims that are there, beside each other."""
+
+    ordinals: list[int]
+    queue_ids: list[int]
+    lookup_ids: list[int]
+    ends: list[int]  # bytes up to each and with it
+
+    def cut(self, at: int, rows: int, size: int) -> int:
+        """Where a batch from `at` on ends that has at most so many rows, and bytes, but one row at least."""
+        before = self.ends[at - 1] if at else 0
+        return max(at + 1, min(at + rows, bisect_right(self.ends, before + size)))
+
+
 class Row:
     """Consecutive ordinals. Rejected ones stay as gaps, so that the others keep theirs."""
 
@@ -95,6 +110,18 @@ class Row:
         for at in range(max(low - self.first, 0), min(high - self.first + 1, len(self.queue_ids))):
             if self.queue_ids[at] != _REJECTED:
                 yield Claim(self.first + at, self.queue_ids[at], self.lookup_ids[at], self.sizes[at])
+
+    def part(self, low: int, high: int) -> Part:
+        """As `claims`, for ordinals above `low`."""
+        of = slice(max(low + 1 - self.first, 0), max(high + 1 - self.first, 0))
+        ordinals = list(range(self.first, self.last + 1))[of]
+        queue_ids, lookup_ids, sizes = self.queue_ids[of].tolist(), self.lookup_ids[of].tolist(), self.sizes[of]
+        if _REJECTED in queue_ids:
+            there = [queue_id != _REJECTED for queue_id in queue_ids]
+            ordinals, lookup_ids = list(compress(ordinals, there)), list(compress(lookup_ids, there))
+            sizes = array("I", compress(sizes, there))
+            queue_ids = list(compress(queue_ids, there))
+        return Part(ordinals, queue_ids, lookup_ids, list(accumulate(sizes)))
 
     def drop(self, ordinal: int) -> None:
         at = ordinal - self.first

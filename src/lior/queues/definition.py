@@ -61,7 +61,12 @@ class QueueProperties:
     @property
     def takes_plain(self) -> bool:
         """Takes what nearly every message is: outside a transaction, not signed, not encrypted."""
-        return not self.transactional and not self.authentication and self.privacy_level == _OPTIONAL
+        return not self.transactional and self.takes_unsigned
+
+    @property
+    def takes_unsigned(self) -> bool:
+        """Takes what is neither signed nor encrypted."""
+        return not self.authentication and self.privacy_level == _OPTIONAL
 
     def checked(self) -> "QueueProperties":
         """The same, or the documented error."""

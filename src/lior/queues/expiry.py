@@ -2,7 +2,7 @@
 
 import heapq
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import ceil, floor
 from typing import NamedTuple
 
@@ -27,14 +27,15 @@ class ExpiryQueue:
         self._ids: dict[int, array[int]] = {}
         self._count = 0
         self._many = _MANY
-        self.is_there: Callable[[int, int], bool] | None = None  # set when everything is loaded
+        # Of these lookup ids those that are in the queue; set when everything is loaded
+        self.still_there: Callable[[int, Iterable[int]], Iterable[int]] | None = None
 
     def _sweep(self) -> None:
         """Drop the entries of messages that are gone, before they outnumber the others: where messages live for
         days and are read at once, they would fill the memory."""
-        if self.is_there is not None:
+        if self.still_there is not None:
             for key, ids in list(self._ids.items()):
-                left = array("Q", [i for i in ids if self.is_there(key & _QUEUE_MASK, i)])
+                left = array("Q", self.still_there(key & _QUEUE_MASK, ids))
                 self._count -= len(ids) - len(left)
                 if left:
                     self._ids[key] = left
@@ -54,6 +55,17 @@ class ExpiryQueue:
         self._count += 1
         if self._count > self._many:
             self._sweep()
+
+    def add_all(self, expires: int, queue_id: int, lookup_ids: list[int]) -> None:
+        """As `add` for each."""
+        self.add(expires, queue_id, lookup_ids[0])
+        ids = self._ids.get(expires << _QUEUE_BITS | queue_id)
+        if ids is None:  # what was there was of no use, it seems
+            for lookup_id in lookup_ids[1:]:
+                self.add(expires, queue_id, lookup_id)
+            return
+        ids.extend(lookup_ids[1:])
+        self._count += len(lookup_ids) - 1
 
     def next(self) -> int | None:
         """When the next entry is due, unix seconds."""

@@ -45,6 +45,7 @@ from lior.queues.read_batches import ReadBatches
 from lior.queues.reading import Reading
 from lior.queues.removal import Removal
 from lior.queues.routing import Routing
+from lior.queues.send_batches import SendBatches
 from lior.queues.sending import EnqueueStatus, Sending
 from lior.queues.startup import load
 from lior.queues.subscriptions import Subscriptions
@@ -90,6 +91,7 @@ class QueueManager:
         self.outgoing_streams = OutgoingStreams(self.core, self.sending, self.removal, Awaiting(self.core))
         self.incoming_streams = IncomingStreams(self.core, self.removal)
         self.batches = Batches(self.core, self.sending, self.removal, self.outgoing_streams)
+        self.send_batches = SendBatches(self.core, self.sending, self.outgoing_streams, self.transactions)
         self.read_batches = ReadBatches(self.core, self.reading, self.removal)
         self.message_history = MessageHistory()
         self.publishing = Publishing(self.core, self.sending, self.transactions)
@@ -320,7 +322,7 @@ class QueueManager:
         self, descriptor: OpenQueueDescriptor, messages: Sequence[Message], callers: Sequence[Any], told: Told
     ) -> bool:
         """As `send` for each; `told` of the callers and the positions of their messages. False: nothing was done."""
-        return self.state is QueueManagerState.READY and self.batches.send(descriptor, messages, callers, told)
+        return self.state is QueueManagerState.READY and self.send_batches.send(descriptor, messages, callers, told)
 
     def receive_first(self, descriptor: OpenQueueDescriptor, most: int) -> list[TwoPhaseRead]:
         """As `receive` in two phases for each of the first messages, as far as that can be said at once."""

@@ -8,19 +8,19 @@ acknowledged. So no number needs to be reserved, and none is used twice, not eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 from uuid import UUID
 
 from lior.errors import LiorError
-from lior.message import Message, MessageClass
+from lior.message import Message, MessageClass, MessageTransaction
 from lior.queues.awaiting import Awaiting
 from lior.queues.change import Change
 from lior.queues.core import Core
 from lior.queues.events import MessageAwaitsTransfer, MessageDeleted, StorageFailed
 from lior.queues.final_acknowledgements import FinalAcknowledgements, Place
-from lior.queues.outgoing import OutgoingQueue, SequenceInfo
+from lior.queues.outgoing import OutgoingQueue, OutgoingTransferInfo, SequenceInfo
 from lior.queues.ports import DeleteMessages, LoadedState, PutState
 from lior.queues.position import Position, State
 from lior.queues.removal import HELD, Removal
@@ -93,6 +93,18 @@ class OutgoingStreams:
         stream.last_number = number
         stream.staged += 1
 
+    def join(self, change: Change, queue: OutgoingQueue, count: int) -> tuple[OutgoingStream, Batch, int]:
+        """As `stage` for so many messages, of which a change consists, but for their insertion: the batch that wants
+        their lookup ids, and the number before the first of them."""
+        stream = queue.stream or self._stream(queue)
+        if stream.is_finished or stream.last_number > MOST - count:
+            self._begin(change, stream)
+        stream.change, stream.batch = change, Batch(stream.sequence_id)
+        last = stream.last_number
+        stream.last_number += count
+        stream.staged += count
+        return stream, stream.batch, last
+
     def _begin(self, change: Change, stream: OutgoingStream) -> None:
         if self._ordinal == MOST:
             self._ordinal = 0
@@ -103,15 +115,10 @@ class OutgoingStreams:
         stream.last_number = stream.staged = 0
 
     def _joined(self, stream: OutgoingStream, batch: Batch) -> None:
-        self._decided(stream, batch)
-        stream.add_all(batch.lookup_ids, batch.sequence_id)
+        stream.joined(batch)
 
     def _decided(self, stream: OutgoingStream, batch: Batch) -> None:
-        """Numbers of a change that failed are not used again: the next message names the one before them."""
-        if batch.sequence_id == stream.sequence_id:
-            stream.staged -= len(batch.lookup_ids)
-        if stream.batch is batch:
-            stream.change = None
+        stream.decided(batch)
 
     # To the links
 
@@ -180,6 +187,38 @@ class OutgoingStreams:
         acked_id, acked = stream.acked
         return acked if first and acked_id == sequence_id and acked < transaction.sequence_number else 0
 
+    def previous_for_all(self, queue: OutgoingQueue, positions: Sequence[Position]) -> list[int]:
+        """As `previous_for` for each, in their order; they were locked just now to be sent."""
+        found = [self.previous_for(positions[0])]
+        stream, place, at = queue.stream, positions[0].message.transaction, 1
+        if stream is not None and place is not None and stream.last is positions[0]:
+            at = self._follow_on(stream, place, positions, found)
+        return found + [self.previous_for(position) for position in positions[at:]]
+
+    def _follow_on(
+        self, stream: OutgoingStream, place: MessageTransaction, positions: Sequence[Position], found: list[int]
+    ) -> int:
+        """Those that follow the first one by one, and go for the first time as it does: nearly always all of them."""
+        sequence_id, number, source, at = place.sequence_identifier, place.sequence_number, stream.source, 1
+        sent_to, ordinals, places = stream.sent_to, list[int](), list[Place]()
+        for position in islice(positions, 1, None):
+            message, lookup_id = position.message, position.lookup_id
+            known, identifier = message.transaction, message.identifier
+            if (
+                known is None or identifier is None or known.sequence_number != number + 1
+                or known.sequence_identifier != sequence_id or message.source_queue_manager is not source
+                or lookup_id <= sent_to
+            ):  # fmt: skip
+                break
+            found.append(number)
+            ordinals.append(identifier[1])
+            places.append((stream.queue, lookup_id))
+            number, sent_to, at = number + 1, lookup_id, at + 1
+        stream.sent_to, stream.last = sent_to, positions[at - 1]
+        stream.unacked += at - 1
+        self.finals.sent.add_all(ordinals, places)
+        return at
+
     def _at(self, queue: OutgoingQueue, lookup_id: int) -> Position | None:
         """The position of an entry; None if the message is damaged."""
         try:
@@ -188,12 +227,13 @@ class OutgoingStreams:
             self._core.emit(StorageFailed(str(error)))
             return None
 
-    def _left(self, queue: OutgoingQueue, position: Position) -> None:
-        """An entry is gone from its queue, whatever the reason."""
-        identifier, stream = position.message.identifier, queue.stream
-        assert identifier is not None and stream is not None
-        self.finals.sent.remove(identifier.uniquifier, (queue, position.lookup_id))
-        transaction = position.message.transaction
+    def _left(self, queue: OutgoingQueue, positions: Sequence[Position]) -> None:
+        """Entries are gone from their queue, whatever the reason."""
+        stream, sent = queue.stream, self.finals.sent
+        assert stream is not None
+        ordinals = [position.message.identifier[1] for position in positions]  # type: ignore[index]  # each has one
+        sent.remove_all(ordinals, [(queue, position.lookup_id) for position in positions])
+        transaction = positions[-1].message.transaction
         last = transaction is not None and transaction.sequence_identifier not in stream.counts
         if last and stream.counts and queue.available:
             self._core.emit(MessageAwaitsTransfer(queue))  # those of the next stream waited for this
@@ -307,7 +347,6 @@ class OutgoingStreams:
             self._core.traffic.left(MessageClass.ACK_REACH_QUEUE)
             if self._core.message_listeners:
                 self._core.emit_message(MessageDeleted(stream.queue, position.message, MessageClass.ACK_REACH_QUEUE))
-        self.refresh(stream.queue)
 
     def _not_acked(
         self, stream: OutgoingStream, sequence_id: int, gone: list[Position], waiting: list[Position], row: int
@@ -343,11 +382,11 @@ class OutgoingStreams:
         """Messages of the queue that were delivered and wait for their final acknowledgement."""
         return self._awaiting.count(queue)
 
-    def refresh(self, queue: OutgoingQueue) -> None:
-        """What management shows of the stream (QB-149, QB-176)."""
+    def transfer_info(self, queue: OutgoingQueue) -> OutgoingTransferInfo:
+        """What management shows of the stream, as it is now (QB-149, QB-176)."""
         stream, info = queue.stream, queue.transfer_info
         if stream is None:
-            return
+            return info
         info.eod_no_ack_count = stream.unacked
         info.eod_no_read_count = self._awaiting.count(queue)
         first = stream.entries.first() if stream.unacked else None
@@ -357,6 +396,7 @@ class OutgoingStreams:
         info.eod_next_seq = SequenceInfo(stream.sequence_id, stream.last_number + 1, stream.last_number)
         if stream.is_finished:
             info.eod_next_seq = SequenceInfo(self._time_stamp << 32 | self._ordinal + 1, 1, 0)
+        return info
 
     def _place(self, queue: OutgoingQueue, lookup_id: int | None) -> SequenceInfo:
         position = None if lookup_id is None else self._at(queue, lookup_id)

@@ -437,10 +437,7 @@ class Sending:
         core.traffic.arrived += count
         core.traffic.arrived_bytes += total
         step_all(positions, State.STAGED, _PUBLISH)
-        queue_id, expires = queue.queue_id, core.expiries.add
-        for position in positions:
-            if position.expires:
-                expires(position.expires, queue_id, position.lookup_id)
+        self._note_expiry(queue, positions)
         if core.fates is not None:
             core.fates.arrived_all(positions)
         if queue.waiters or core.message_listeners:
@@ -450,6 +447,19 @@ class Sending:
         queue.publish_all(positions)
         if isinstance(queue, OutgoingQueue) and not queue.awaited and core.listeners:
             core.emit(MessageAwaitsTransfer(queue))
+
+    def _note_expiry(self, queue: Queue, positions: Sequence[Position]) -> None:
+        expiries, ends = self._core.expiries, {position.expires for position in positions}
+        if len(ends) == 1:  # nearly always: they were sent in the same second
+            (end,) = ends
+            if end:
+                expiries.add_all(end, queue.queue_id, [position.lookup_id for position in positions])
+        else:
+            for position in positions:
+                if position.expires:
+                    expiries.add(position.expires, queue.queue_id, position.lookup_id)
+        if not positions[0].stored and any(ends):
+            self._core.wake()  # no commit comes after which the engine would look when they expire
 
     def insert_failed_all(self, queue: Queue, positions: Sequence[Position]) -> None:
         for position in reversed(positions):

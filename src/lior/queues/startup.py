@@ -54,13 +54,15 @@ def load(core: Core, transactions: Transactions, parts: Iterable[Part] = ()) -> 
     for part in parts:
         part.restore(state, change)
     transactions.restore({key: value for (kind, key), value in state.state.items() if kind == PREPARED})
-    core.expiries.is_there = partial(_is_there, core)
+    core.expiries.still_there = partial(_still_there, core)
     core.submit(change)
 
 
-def _is_there(core: Core, queue_id: int, lookup_id: int) -> bool:
+def _still_there(core: Core, queue_id: int, lookup_ids: Iterable[int]) -> list[int]:
     queue = core.queues.get(queue_id)
-    return queue is not None and lookup_id in queue
+    if queue is None or not queue.message_count:
+        return []
+    return [lookup_id for lookup_id in lookup_ids if lookup_id in queue]
 
 
 def _load_properties(core: Core, state: LoadedState, change: Change) -> None:

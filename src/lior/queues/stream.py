@@ -58,12 +58,12 @@ class OutgoingStream:
         queue: OutgoingQueue,
         source: UUID,
         streams: dict[int, OutgoingQueue],
-        left: Callable[[OutgoingQueue, Position], None],
+        left: Callable[[OutgoingQueue, Sequence[Position]], None],
     ) -> None:
         self.queue = queue
         self.source = source
         self.streams = streams  # of all queues: where the messages of each stream are
-        self.left = left  # told of each entry that is gone
+        self.left = left  # told of the entries that are gone
         self.entries = LookupIndex()  # in the queue, on disk, and known to be ours
         self.counts: dict[int, int] = {}  # of each stream; there is more than one only after a restart
         self.sequence_id = 0  # of the stream that new messages join; none yet in this run
@@ -92,6 +92,18 @@ class OutgoingStream:
         one = Batch(batch.sequence_id)
         one.lookup_ids.append(lookup_id)
         return one
+
+    def joined(self, batch: Batch) -> None:
+        """The change that holds the messages is on disk."""
+        self.decided(batch)
+        self.add_all(batch.lookup_ids, batch.sequence_id)
+
+    def decided(self, batch: Batch) -> None:
+        """Numbers of a change that failed are not used again: the next message names the one before them."""
+        if batch.sequence_id == self.sequence_id:
+            self.staged -= len(batch.lookup_ids)
+        if self.batch is batch:
+            self.change = None
 
     def add(self, lookup_id: int, sequence_id: int) -> None:
         self.entries.add(lookup_id)
@@ -130,7 +142,7 @@ class OutgoingStream:
             self.counts[sequence_id] = left
         else:
             del self.counts[sequence_id], self.streams[sequence_id]
-        self.left(self.queue, position)
+        self.left(self.queue, (position,))
 
     def forget_all(self, positions: Sequence[Position]) -> None:
         """As `forget` for each."""
@@ -138,26 +150,23 @@ class OutgoingStream:
             self.last = None
         ids = [position.lookup_id for position in positions]
         place = positions[0].message.transaction
-        whole = place is not None and self.entries.head(len(ids)) == ids and all(
-            position.message.transaction is not None
-            and position.message.transaction.sequence_identifier == place.sequence_identifier
-            for position in positions
-        )
+        whole = place is not None and self.entries.head(len(ids)) == ids and {
+            None if message.transaction is None else message.transaction.sequence_identifier
+            for message in [position.message for position in positions]
+        } == {place.sequence_identifier}
         if not whole or place is None or ids[-1] > self.sent_to:
             for position in positions:
                 self.forget(position)
             return
         self.entries.discard_head(len(ids))
         self.unacked -= len(ids)
-        for position in positions[:-1]:
-            self.left(self.queue, position)
         sequence_id = place.sequence_identifier
         left = self.counts[sequence_id] - len(ids)
         if left:
             self.counts[sequence_id] = left
         else:
             del self.counts[sequence_id], self.streams[sequence_id]
-        self.left(self.queue, positions[-1])  # the last of a stream may let those of the next go
+        self.left(self.queue, positions)
 
     def must_wait(self, message: Message) -> bool:
         """Whether messages of an older stream are there: who took one of the newer would refuse them for ever."""

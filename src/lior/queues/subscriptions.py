@@ -9,9 +9,10 @@ priority, of transactions that end late and of readers that give back come in be
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
@@ -244,16 +245,21 @@ class Subscriptions:
 
     # Plan
 
-    def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
-        """Ordinals at which `parts` ranges of about the same size end; at least one, at most one for each message."""
+    def plan(self, name: str, start: int, end: int, parts: int, part_bytes: int = 0) -> list[int]:
+        """Ordinals at which ranges of about the same size end: `parts` of them, or more if they would have more than
+        `part_bytes` each; at least one, at most one for each message."""
         log = self.find(name)
-        claims = list(log.between(start, end))
-        total, share, cuts, used = sum(c.size for c in claims), 1, [], 0
-        for at, claim in enumerate(claims):
-            used += claim.size
-            if used * parts >= total * share and at < len(claims) - 1:
-                cuts.append(claim.ordinal)
-                share += 1
+        ranges = [part for row in log.rows if row.last > start and row.first <= end
+                  and (part := row.part(start, end)).ends]  # fmt: skip
+        befores = [0, *accumulate(part.ends[-1] for part in ranges)]
+        total, cuts = befores[-1], list[int]()
+        parts = min(max(parts, -(-total // part_bytes) if part_bytes else 1, 1), sum(len(part.ends) for part in ranges))
+        for share in range(1, parts):
+            wanted = -(-total * share // parts)
+            at = min(bisect_left(befores, wanted) - 1, len(ranges) - 1)
+            ordinal = ranges[at].ordinals[bisect_left(ranges[at].ends, wanted - befores[at])]
+            if ordinal < end and (not cuts or ordinal > cuts[-1]):
+                cuts.append(ordinal)
         return [*cuts, end] if end > start else []
 
     # Release, reject, abandon

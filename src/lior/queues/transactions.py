@@ -57,6 +57,14 @@ class Transactions:
             if self._last_index not in used:
                 return self._last_index
 
+    def next_indexes(self, count: int) -> list[int]:
+        """As that many calls of `_next_index`, for transactions that end in the same turn."""
+        if self._core.transactions or self._last_index + count >= 1 << INDEX_BITS:
+            return [self._next_index() for _ in range(count)]
+        first = self._last_index + 1
+        self._last_index += count
+        return list(range(first, first + count))
+
     def find(self, identifier: UUID) -> Transaction:
         transaction = self._core.transactions.get(identifier)
         if transaction is None or transaction.state in (TransactionState.ENDING, TransactionState.ENDED):

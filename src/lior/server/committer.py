@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 from lior.errors import LiorError, ServiceNotAvailable, StoreUnusable
 from lior.queues.change import Change
-from lior.queues.ports import Operation
+from lior.queues.ports import Operation, PutMessage
 
 MAX_BATCH_BYTES = 8 << 20  # content in one commit; more waits for the next
 MAX_BATCH_CHANGES = 512  # likewise
@@ -219,6 +219,22 @@ def are_several(changes: Sequence[Change]) -> bool:
 
 def count_of(changes: Sequence[Change]) -> int:
     return sum([change.count for change in changes])
+
+
+def in_batches(changes: list[Change]) -> Iterator[list[Change]]:
+    """In batches that are not too long for one commit; a change is never cut."""
+    part: list[Change] = []
+    size = count = 0
+    for change in changes:
+        added = sum(put.message.size for put in change.operations if isinstance(put, PutMessage))
+        if part and (count + change.count > MAX_BATCH_CHANGES or size + added > MAX_BATCH_BYTES):
+            yield part
+            part, size, count = [], 0, 0
+        part.append(change)
+        size += added
+        count += change.count
+    if part:
+        yield part
 
 
 def rolled_back(error: BaseException) -> bool:

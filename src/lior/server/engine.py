@@ -14,7 +14,7 @@ from weakref import WeakSet
 from lior.errors import InvalidParameter, LiorError, StoreUnusable
 from lior.queues.change import Change
 from lior.queues.manager import QueueManager
-from lior.queues.ports import PutMessage, Store, TransactionOutcomes
+from lior.queues.ports import Store, TransactionOutcomes
 from lior.server.committer import (
     MAX_BATCH_BYTES,
     MAX_BATCH_CHANGES,
@@ -23,19 +23,21 @@ from lior.server.committer import (
     WritableStore,
     are_several,
     count_of,
+    in_batches,
     rolled_back,
 )
+from lior.server.disk_watch import DiskWatch
+from lior.server.gathering import Gathering
+from lior.server.replies import FutureReply
 from lior.store.search import Step, Wanted
 
 log = logging.getLogger("lior.engine")
 
 IDLE_MAINTENANCE: Final = 1.0  # seconds without a commit before the store tidies up
-DISK_CHECK: Final = 0.25  # seconds between looks at the free space, while changes come in or are refused for it
 LONGEST_SLEEP: Final = 30.0  # seconds: wall clocks are set and computers sleep, so look again
 TIDY_BYTES: Final = 4 << 20  # after so much committed by the loop the thread looks whether the log is due
 MOST_CHANGES: Final = 4096  # that wait for their commit; who sends more waits in line
 LAZY: Final = 0.02  # seconds that a change which nobody waits for waits for one to go with
-MOST_AT_ONCE: Final = 64  # calls of one turn that are answered in it
 MOST_BYTES: Final = 32 << 20  # of messages that wait for their commit, likewise
 
 
@@ -67,8 +69,8 @@ class Engine:
     def __init__(self, manager: QueueManager, store: EngineStore, *, low_disk_bytes: int = 64 << 20) -> None:
         self.manager = manager
         self._store = store
-        self._low_disk_bytes = low_disk_bytes
         self._loop = asyncio.get_running_loop()
+        self.disk = DiskWatch(manager.core, store, self._loop, low_disk_bytes)
         self._thread = get_ident()
         _engines.add(self)
         self._committer = Committer(store, self._loop, self._reported, self._maintenance_failed)
@@ -85,12 +87,10 @@ class Engine:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._maintenance: asyncio.TimerHandle | None = None
-        self._disk_checked = 0.0
-        self._disk_timer: asyncio.TimerHandle | None = None
         self._quiet: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._finished = False
-        self._at_once = 0  # answers in this turn that nothing had to be waited for
+        self.gathering = Gathering(manager, self._loop, self._wake)
         self.at_end: list[Callable[[], None]] = []  # called before the store is closed
         manager.core.wake = self._wake
         manager.core.wake_later = self._wake_later
@@ -98,7 +98,7 @@ class Engine:
 
     async def start(self, outcomes: TransactionOutcomes | None = None) -> None:
         """Load, and make the first change durable before anybody is served."""
-        self.check_disk()
+        self.disk.check()
         self.manager.start(outcomes)
         await self.settle()
         if self.manager.core.broken is not None:
@@ -119,6 +119,7 @@ class Engine:
         try:
             if self._timer is not None:
                 self._timer.cancel()  # an expiry after the counters are given back would use numbers twice
+            self.gathering.stage()
             self.manager.stop()
             self._let_in(everybody=True)  # to learn that the queue manager stopped
             await self.settle()
@@ -137,9 +138,10 @@ class Engine:
         if self._finished:
             return
         self._finished = True
-        for timer in (self._timer, self._maintenance, self._disk_timer):
+        for timer in (self._timer, self._maintenance):
             if timer is not None:
                 timer.cancel()
+        self.disk.stop()
         self._committer.stop()
         for end in self.at_end:
             end()
@@ -158,6 +160,7 @@ class Engine:
 
     async def caught_up(self) -> None:
         """Until what was begun before is on disk, whatever comes in meanwhile."""
+        self.gathering.stage()
         change = Change()
         change.ordered = True
         future = self.future()
@@ -167,7 +170,7 @@ class Engine:
 
     async def settle(self) -> None:
         """Until nothing is pending and no commit runs. While others go on sending that may be never."""
-        while self.manager.core.pending or self._under_way or self._again:
+        while self.manager.core.pending or self._under_way or self._again or self.gathering:
             if self._quiet is None:
                 self._quiet = self._loop.create_future()
             self._wake_now()
@@ -195,6 +198,7 @@ class Engine:
     def _turn(self) -> None:
         """At the end of a loop turn: everything that its calls changed is committed together."""
         self._turn_planned = False
+        self.gathering.stage()
         self._hand_over_pending(here=True)
         self._arm_timer()
         self._say_quiet()
@@ -210,7 +214,7 @@ class Engine:
         if count <= MAX_BATCH_CHANGES and self.manager.core.staged_bytes <= MAX_BATCH_BYTES:
             self._hand_over(changes, here=here)
             return
-        for part in _parts(changes):
+        for part in in_batches(changes):
             self._hand_over(part)
 
     def _hand_over(self, changes: list[Change], *, alone: bool = False, here: bool = False) -> None:
@@ -293,7 +297,9 @@ class Engine:
             self._stop_serving(StoreUnusable(f"a defect in Lior, please report it: {error!r}", remedy="restart it"))
 
     def _say_quiet(self) -> None:
-        if self._quiet is not None and not (self._under_way or self._again or self.manager.core.pending):
+        if self._quiet is not None and not (
+            self._under_way or self._again or self.manager.core.pending or self.gathering
+        ):
             self._quiet.set_result(None)
             self._quiet = None
 
@@ -304,7 +310,7 @@ class Engine:
         log.error("a commit of %d changes failed: %s", len(changes), error)
         if not again:
             self.manager.failed(changes, error if isinstance(error, Exception) else StoreUnusable(str(error)))
-        self.check_disk()
+        self.disk.check()
 
     def _try_again(self) -> None:
         for change in self._again:
@@ -337,9 +343,7 @@ class Engine:
         self.crowded = bool(self._line) or self._is_crowded()
 
     def _after_commit(self) -> None:
-        now = self._loop.time()
-        if now - self._disk_checked > DISK_CHECK:
-            self.check_disk()
+        self.disk.check_if_due()
         if self._maintenance is not None:
             self._maintenance.cancel()
         if self._finished:
@@ -350,29 +354,6 @@ class Engine:
         self._maintenance = None
         if self.manager.core.broken is None and not self._under_way:
             self._committer.maintain()
-
-    # The disk
-
-    def check_disk(self) -> None:
-        """Throttle while the disk is nearly full, so that what is accepted can always be taken out
-        again ([MS-MQDMPR] 3.1.7.2.5). Then look again by the clock: no commit may come to do it."""
-        self._disk_checked = self._loop.time()
-        core = self.manager.core
-        try:
-            free = self._store.free_bytes()
-        except LiorError as error:
-            core.set_throttled(f"the free space of the disk cannot be told: {error.what}")
-        else:
-            if free < self._low_disk_bytes:
-                core.set_throttled(f"only {free >> 20} MB are free on the disk")
-            elif core.throttled and free > 2 * self._low_disk_bytes:
-                core.set_throttled("")
-        if core.throttled and self._disk_timer is None and not self._finished:
-            self._disk_timer = self._loop.call_later(DISK_CHECK, self._look_at_disk)
-
-    def _look_at_disk(self) -> None:
-        self._disk_timer = None
-        self.check_disk()
 
     # Timers
 
@@ -427,27 +408,12 @@ class Engine:
     def call(self, function: Callable[..., None], *arguments: Any, **options: Any) -> asyncio.Future[Any]:
         """Start a call of the manager; its reply, the last positional argument, is the future returned."""
         future = self.future()
+        self.gathering.stage()  # what was sent before comes before
         try:
             function(*arguments, FutureReply(future), **options)
         except LiorError as error:
             future.set_exception(error)
         return future
-
-    def in_turn(self, answered: asyncio.Future[Any]) -> asyncio.Future[Any]:
-        """For an answer that was there at once: who asks again and again would never let the loop go on, and nothing
-        of what he sends would leave before he is done. After a number of them in one turn, the next come with the
-        next turn."""
-        self._at_once += 1
-        if self._at_once == 1:
-            self._loop.call_soon(self._next_turn)
-        elif self._at_once > MOST_AT_ONCE:
-            later = self._loop.create_future()
-            self._loop.call_soon(_pass_on, answered, later)
-            return later
-        return answered
-
-    def _next_turn(self) -> None:
-        self._at_once = 0
 
     @property
     def commit_seconds(self) -> float:
@@ -459,46 +425,5 @@ class Engine:
         return self.manager.core.broken
 
 
-def _parts(changes: list[Change]) -> Iterator[list[Change]]:
-    """In batches that are not too long for one commit; a change is never cut."""
-    part: list[Change] = []
-    size = count = 0
-    for change in changes:
-        added = sum(put.message.size for put in change.operations if isinstance(put, PutMessage))
-        if part and (count + change.count > MAX_BATCH_CHANGES or size + added > MAX_BATCH_BYTES):
-            yield part
-            part, size, count = [], 0, 0
-        part.append(change)
-        size += added
-        count += change.count
-    if part:
-        yield part
-
-
-def _pass_on(answered: asyncio.Future[Any], later: asyncio.Future[Any]) -> None:
-    if not later.done():
-        later.set_result(answered.result())
-
-
 def _nothing() -> int:
     return 0
-
-
-class FutureReply:
-    """An asyncio future as a reply that may be told although its caller has gone away in the meantime."""
-
-    __slots__ = ("_future",)
-
-    def __init__(self, future: asyncio.Future[Any]) -> None:
-        self._future = future
-
-    def cancelled(self) -> bool:
-        return self._future.done()
-
-    def set_result(self, value: Any, /) -> None:
-        if not self._future.done():
-            self._future.set_result(value)
-
-    def set_exception(self, error: LiorError, /) -> None:
-        if not self._future.done():
-            self._future.set_exception(error)

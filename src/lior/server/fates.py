@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
+from struct import Struct
 from struct import error as StructError
 from typing import Final
 from uuid import UUID
@@ -45,6 +46,9 @@ MOST_WAITING: Final = 256 * 1024  # rows that the thread has yet to write
 _SIZE: Final = ROW.size
 _BUFFER: Final = _SIZE * CHUNK_ROWS
 _pack: Final = ROW.pack_into
+# The same row in two: what is different in each of many, and what is not
+_END: Final = Struct("<dIHB")
+_pack_row: Final = Struct(f"<IHQ{_END.size}s").pack_into
 _NO_QUEUE: Final = ("", "")
 # Plain numbers: looking one up in the enumeration costs as much as the rest of a row
 _ARRIVED, _EXPRESS, _REMOVED, _HANDED = (
@@ -153,15 +157,17 @@ class Recorder:
 
     def _tell_all(self, fate: int, positions: Sequence[Removed], now: float, reason: int, detail: str) -> None:
         own, details, correlations = self._own, self._details, self._correlations
-        places, buffer, at = self._places, self._buffer, self._at
+        buffer, at, queue, end = self._buffer, self._at, None, b""
         for position in positions:
-            message, queue = position.message, position.queue
-            place = places.get(queue)
+            message = position.message
             try:
+                if position.queue is not queue:
+                    queue = position.queue
+                    end = _END.pack(now, reason, self._place(queue), fate)
                 lineage, number = message.identifier  # type: ignore[misc]
-                _pack(buffer, at, number, 0 if lineage is own else self._lineage(lineage), position.lookup_id, now,
-                      reason, self._place(queue) if place is None else place, fate)  # fmt: skip
+                _pack_row(buffer, at, number, 0 if lineage is own else self._lineage(lineage), position.lookup_id, end)
             except (StructError, TypeError):
+                queue = None
                 self._left_out += 1
                 continue
             if message.label:
@@ -174,7 +180,7 @@ class Recorder:
             if at == _BUFFER:  # all of these are new then
                 self._hand_over()
                 own, details, correlations = self._own, self._details, self._correlations
-                places, buffer, at = self._places, self._buffer, self._at
+                buffer, at, queue = self._buffer, self._at, None
         if self._resting and at:
             self._plan()
 

@@ -80,7 +80,7 @@ def outgoing_figures(manager: QueueManager, queue: OutgoingQueue) -> dict[str, A
     return queue_figures(manager, queue) | {
         "next_hops": list(queue.next_hops),
         "history": history,
-        "transfer": asdict(queue.transfer_info),
+        "transfer": asdict(manager.outgoing_streams.transfer_info(queue)),
     }
 
 

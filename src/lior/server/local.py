@@ -30,8 +30,10 @@ from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.security import Caller, SecurityDescriptor
 from lior.server import figures
-from lior.server.engine import Engine, EngineStore, FutureReply
+from lior.server.engine import Engine, EngineStore
 from lior.server.fates import ALL, keep_record, recorder
+from lior.server.gathering import ALONE, EXPRESS, RECOVERABLE
+from lior.server.replies import FutureReply
 from lior.server.runtime import RandomIds, SystemClock, fresh_properties, local_names, process_caller
 from lior.server.transfer_security import install
 from lior.server.whereabouts import Whereabouts, wanted_of
@@ -93,26 +95,18 @@ class LocalBackend(Generic[Info]):
 
     def send(self, handle: OpenQueueDescriptor, message: Message, transaction: UUID | None) -> Awaitable[ObjectId]:
         """A producer who outruns the disk waits in line. What is sent in a transaction is not: its begin was."""
-        found = None if transaction is None else self.manager.transactions.find(transaction)
         engine = self.engine
+        if transaction is not None:
+            return engine.call(self._sending.send, handle, message, self.manager.transactions.find(transaction))
         future = engine.future()
-        if engine.crowded and found is None:
-            engine.line_up(partial(self._send_in_turn, handle, message, future))
-            return future
-        try:
-            self._sending.send(handle, message, found, future)
-        except LiorError as error:
-            future.set_exception(error)
-            return future
-        return engine.in_turn(future) if future.done() else future
-
-    def _send_in_turn(self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]) -> None:
-        if future.done():  # its caller went away
-            return
-        try:
-            self._sending.send(handle, message, None, future)
-        except LiorError as error:
-            future.set_exception(error)
+        kind = RECOVERABLE if message.delivery_guarantee else EXPRESS
+        if engine.crowded:
+            engine.line_up(partial(self._send_in_turn, kind, handle, message, future))
+        elif kind == EXPRESS:
+            engine.gathering.express(handle, message, future)
+        else:
+            engine.gathering.add(kind, handle, message, future)
+        return future
 
     def send_alone(self, handle: OpenQueueDescriptor, message: Message) -> Awaitable[ObjectId]:
         """In a transaction of its own. To several queues that takes three calls."""
@@ -121,20 +115,16 @@ class LocalBackend(Generic[Info]):
         engine = self.engine
         future = engine.future()
         if engine.crowded:
-            engine.line_up(partial(self._send_alone_in_turn, handle, message, future))
+            engine.line_up(partial(self._send_in_turn, ALONE, handle, message, future))
         else:
-            self._send_alone_in_turn(handle, message, future)
+            engine.gathering.add(ALONE, handle, message, future)
         return future
 
-    def _send_alone_in_turn(
-        self, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]
+    def _send_in_turn(
+        self, kind: int, handle: OpenQueueDescriptor, message: Message, future: asyncio.Future[ObjectId]
     ) -> None:
-        if future.done():  # its caller went away
-            return
-        try:
-            self.manager.transactions.send_alone(handle, message, future)
-        except LiorError as error:
-            future.set_exception(error)
+        if not future.done():  # else its caller went away
+            self.engine.gathering.one(kind, handle, message, future)
 
     async def _send_in_transaction(self, handle: OpenQueueDescriptor, message: Message) -> ObjectId:
         identifier = await self.begin()
@@ -327,9 +317,9 @@ class LocalBackend(Generic[Info]):
         self._check_subscription(name)
         return self._call(self.manager.subscriptions.claim, name, epoch, start, max_rows, max_bytes)
 
-    async def plan(self, name: str, start: int, end: int, parts: int) -> list[int]:
+    async def plan(self, name: str, start: int, end: int, parts: int, part_bytes: int = 0) -> list[int]:
         self._check_subscription(name)
-        return self.manager.subscriptions.plan(name, start, end, parts)
+        return self.manager.subscriptions.plan(name, start, end, parts, part_bytes)
 
     def release(self, name: str, epoch: UUID, ordinal: int, wait: bool = True) -> Awaitable[int]:
         self._check_subscription(name)
@@ -432,6 +422,7 @@ class LocalBackend(Generic[Info]):
     def _now(self, function: Any, *arguments: Any, **options: Any) -> asyncio.Future[Any]:
         """A call that changes memory only: answered at once."""
         future = self.engine.future()
+        self.engine.gathering.stage()
         try:
             future.set_result(function(*arguments, **options))
         except LiorError as error:
@@ -439,6 +430,7 @@ class LocalBackend(Generic[Info]):
         return future
 
     def _start(self, read: Read, function: Any, *arguments: Any, **options: Any) -> Read:
+        self.engine.gathering.stage()
         try:
             function(*arguments, FutureReply(read), **options)
         except LiorError as error:

@@ -229,7 +229,7 @@ class Figures(Collector):
         for queue in queues:
             for state in OutgoingState:
                 states.add_metric([queue.name, state.value], float(queue.state is state))
-            unacknowledged.add_metric([queue.name], queue.transfer_info.eod_no_ack_count)
+            unacknowledged.add_metric([queue.name], 0 if queue.stream is None else queue.stream.unacked)
         yield states
         yield unacknowledged
 

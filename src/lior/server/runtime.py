@@ -36,11 +36,10 @@ class RandomIds:
             self._random = iter_unpack("16s", os.urandom(4096))
             random = next(self._random)
         number = int.from_bytes(random[0]) & _RANDOM_BITS | _VERSION_4
-        guid = object.__new__(UUID)
-        object.__setattr__(guid, "int", number)
-        object.__setattr__(guid, "is_safe", SafeUUID.unknown)
+        guid = _new_uuid(UUID)
+        _set_int(guid, number)
+        _set_safety(guid, _UNKNOWN)
         return guid
-
 
     def forget(self) -> None:
         """In a forked process: its parent goes on with what was read."""
@@ -56,6 +55,10 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+_new_uuid = object.__new__
+_set_int = UUID.__dict__["int"].__set__  # its own __setattr__ refuses, and object's has to look these up
+_set_safety = UUID.__dict__["is_safe"].__set__
+_UNKNOWN = SafeUUID.unknown
 _RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
 _VERSION_4 = 4 << 76 | 0x8000 << 48
 

@@ -34,11 +34,14 @@ class Broker(Protocol):
         """What the offset of a batch that begins behind `start` says as its epoch."""
         ...
 
-    def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]: ...
+    def plan(self, subscription: str, start: int, end: int, parts: int, part_bytes: int) -> list[int]: ...
     def fetch(
         self, subscription: str, epoch: str, low: int, high: int, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]: ...
-    def release(self, subscription: str, epoch: str, ordinal: int) -> None: ...
+    def release(self, subscription: str, epoch: str, ordinal: int, wait: bool = True) -> None:
+        """Without `wait` it is enough that what is released will be gone."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -74,17 +77,18 @@ class FlightBroker:
     def epoch_of(self, epoch: str, start: int) -> str:
         return epoch
 
-    def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]:
-        return [int(each) for each in
-                self.bulk.call("plan", name=subscription, start=start, end=end, parts=parts)]  # fmt: skip
+    def plan(self, subscription: str, start: int, end: int, parts: int, part_bytes: int) -> list[int]:
+        ends: list[int] = self.bulk.call("plan", name=subscription, start=start, end=end, parts=parts,
+                                         part_bytes=part_bytes)  # fmt: skip
+        return ends
 
     def fetch(
         self, subscription: str, epoch: str, low: int, high: int, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         return self.bulk.fetch(subscription, epoch, low, high, columns)
 
-    def release(self, subscription: str, epoch: str, ordinal: int) -> None:
-        self.bulk.call("release", name=subscription, epoch=epoch, ordinal=ordinal)
+    def release(self, subscription: str, epoch: str, ordinal: int, wait: bool = True) -> None:
+        self.bulk.call("release", name=subscription, epoch=epoch, ordinal=ordinal, wait=wait)
 
     def reject(self, subscription: str, epoch: str, ordinals: Iterable[int]) -> int:
         return int(self.bulk.call("reject_claimed", name=subscription, epoch=epoch, ordinals=list(ordinals)))

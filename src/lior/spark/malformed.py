@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lior.errors import Malformed
 from lior.spark.options import ReadOptions
@@ -23,4 +22,4 @@ def filtered(batches: Iterable[pa.RecordBatch], options: ReadOptions) -> Iterato
             first = next(text for text in errors.to_pylist() if text is not None)
             raise Malformed(f"a message does not decode: {first}", where=options.queue or options.queues,
                             remedy="use mode PERMISSIVE and look at the column _error")
-        yield batch.filter(pc.is_null(errors))
+        yield batch.filter(errors.is_null())

@@ -64,7 +64,7 @@ class MemoryBroker:
     def epoch_of(self, epoch: str, start: int) -> str:
         return epoch
 
-    def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]:
+    def plan(self, subscription: str, start: int, end: int, parts: int, part_bytes: int) -> list[int]:
         step = max(1, -(-(end - start) // parts))
         return [*range(start + step, end, step), end]
 
@@ -76,7 +76,7 @@ class MemoryBroker:
             raise MessageNotFound("not claimed", where=subscription)
         yield batch_of([self.claimed[at] for at in range(low + 1, high + 1)], "memory", columns, low + 1)
 
-    def release(self, subscription: str, epoch: str, ordinal: int) -> None:
+    def release(self, subscription: str, epoch: str, ordinal: int, wait: bool = True) -> None:
         self._fenced(subscription, epoch)
         for at in range(self._released + 1, ordinal + 1):
             self.received.append(self.claimed.pop(at))

@@ -61,6 +61,7 @@ class ReadOptions(_Options):
     max_bytes_per_partition: int = 64 << 20
     columns: str = ""
     include_raw: bool = False
+    files_to: str = ""  # tasks write their messages there, and the rows of the stream say where
     mode: str = "PERMISSIVE"
     push_down_predicate: bool = False
     fail_on_data_loss: bool = True

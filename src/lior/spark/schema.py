@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from lior.client.bulk import arrow_schema
 from lior.client.bulk import columns as bulk_columns
 
-__all__ = ["MESSAGES", "arrow_schema", "spark_schema"]
+__all__ = ["FILES", "MESSAGES", "arrow_schema", "spark_schema"]
 
 _TYPES: Final[dict[str, DataType]] = {
     "string": StringType(), "bigint": LongType(), "int": IntegerType(), "tinyint": ByteType(),
@@ -34,3 +34,7 @@ def spark_schema(columns: Sequence[str] | None = None) -> StructType:
 
 
 MESSAGES: Final = spark_schema()
+FILES: Final = StructType([  # what a stream with the option `filesTo` says of the files that its tasks wrote
+    StructField("file", StringType()), StructField("rows", LongType()), StructField("bytes", LongType()),
+    StructField("low", LongType()), StructField("high", LongType()),
+])  # fmt: skip

@@ -17,12 +17,13 @@ from pyspark.sql import functions as f
 
 from lior.errors import BadConfiguration
 from lior.spark import failpoints
+from lior.spark.files import ArchiveSink, collect, file_system, is_of_files, staged_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"  # INT96, the default, is read by few others
-FORMATS: Final = ("parquet", "delta", "iceberg")
+FORMATS: Final = ("parquet", "archive", "delta", "iceberg")
 ICEBERG_TABLE: Final = "lior.messages"
 _BATCH: Final = "lior.batch"
 _APP: Final = "lior.app"
@@ -64,9 +65,14 @@ class FilesOfBatch:
 
     def __init__(self, table: str, app: str, batch_id: int) -> None:
         self.name = f"data/{key_of(app, batch_id)}"
+        self._table = table
         self.path = f"{table.rstrip('/')}/{self.name}"
 
     def write(self, df: DataFrame) -> None:
+        """Or take those that tasks have written (option `filesTo`), which must be on the same file system."""
+        if is_of_files(df):
+            collect(df, self.path, staged_of(self._table))
+            return
         df.sparkSession.conf.set(TIMESTAMPS, "TIMESTAMP_MICROS")
         df.write.mode("overwrite").parquet(self.path)
 
@@ -79,13 +85,6 @@ class FilesOfBatch:
                 if rows:
                     changed = int(info.mtime.timestamp() * 1000)
                     yield f"{self.name}/{info.base_name}", info.path, info.size, changed, rows
-
-
-def file_system(path: str) -> tuple[fs.FileSystem, str]:
-    if "://" in path:
-        system, base = fs.FileSystem.from_uri(path)
-        return system, str(base)
-    return fs.LocalFileSystem(), os.path.abspath(path)
 
 
 class DeltaBatchSink:
@@ -180,6 +179,8 @@ def last_batch(table: Any, app: str) -> int:
 def sink_for(kind: str, path: str, catalog: dict[str, str] | None = None) -> BatchSink:
     if kind == "parquet":
         return ParquetBatchSink(f"{path.rstrip('/')}/messages")
+    if kind == "archive":
+        return ArchiveSink(f"{path.rstrip('/')}/messages")
     if kind == "delta":
         return DeltaBatchSink(f"{path.rstrip('/')}/messages")
     if kind == "iceberg":

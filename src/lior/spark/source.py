@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 
 from lior.errors import BadConfiguration, UnsupportedOperation
 from lior.spark.options import ReadOptions, WriteOptions, missing
-from lior.spark.schema import spark_schema
 
 STREAMS_SINCE = (4, 2)
 
@@ -27,12 +26,19 @@ class MsmqDataSource(DataSource):
         return "msmq"
 
     def schema(self) -> StructType:
-        return spark_schema(ReadOptions.parse(given(self.options)).column_names)
+        from lior.spark.schema import FILES, spark_schema  # Arrow, too: who looks for sources by name needs none
+
+        options = ReadOptions.parse(given(self.options))
+        return FILES if options.files_to else spark_schema(options.column_names)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from lior.spark.batch import batch_reader
 
-        return batch_reader(ReadOptions.parse(given(self.options)), schema)
+        options = ReadOptions.parse(given(self.options))
+        if options.files_to:
+            raise BadConfiguration("a batch read claims nothing, so nothing says whose its files are", where="filesTo",
+                                   remedy="use readStream, or write the rows with Spark")
+        return batch_reader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         if tuple(map(int, pyspark.__version__.split(".")[:2])) < STREAMS_SINCE:

@@ -50,6 +50,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None  # the ordinal with which that run ends
         self._end = 0  # the last ordinal claimed
         self._waiting_since: float | None = None
+        self._released = 0  # by this reader
+        self._unfinished = False  # messages of a release may still be on their way out
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_broker": None}
@@ -81,7 +83,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         failpoints.reached("after commit file")
         if at.epoch:
             self._epoch = at.epoch
-            self._release(at)
+            self._release(at, wait=False)
         else:
             at = self._first(at)
         rows, size = self._limits(limit)
@@ -91,14 +93,20 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._target = at.ordinal + claimed + self._waiting
             rows = min(rows, self._target - at.ordinal)
         if rows <= 0 or self._should_wait(limit):
-            return start
+            return self._at_rest(at, start)
         end = self._patiently(lambda: self.broker.claim(self._name, self._epoch, at.ordinal, rows, size))
         failpoints.reached("after claim")
         self._end = end
         if end == at.ordinal:
-            return start
+            return self._at_rest(at, start)
         self._waiting_since = None
         return ClaimOffset(self._name, self.broker.epoch_of(self._epoch, at.ordinal), end).to_json()
+
+    def _at_rest(self, at: ClaimOffset, start: dict[str, Any]) -> dict[str, Any]:
+        """Nothing to read. A query may end now: what it has read is out of the queues before it does."""
+        if at.epoch == self._epoch and self._unfinished:
+            self._release(at, wait=True)
+        return start
 
     def _first(self, at: ClaimOffset) -> ClaimOffset:
         """A checkpoint without a batch yet. Whoever claimed without ever releasing did not get to write it down, and
@@ -162,10 +170,14 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         at = ClaimOffset.from_json(end, self._name)
         if at.epoch:
-            self._release(at)
+            self._release(at, wait=False)
 
-    def _release(self, at: ClaimOffset) -> None:
-        self._patiently(lambda: self.broker.release(self._name, at.epoch, at.ordinal))
+    def _release(self, at: ClaimOffset, *, wait: bool) -> None:
+        """Nobody needs to wait for the messages to go while there is a batch to read: they will."""
+        if wait or at.ordinal > self._released:
+            self._patiently(lambda: self.broker.release(self._name, at.epoch, at.ordinal, wait))
+        self._released = max(self._released, at.ordinal)
+        self._unfinished = not wait
         failpoints.reached("after release")
 
     def _patiently(self, call: Callable[[], T]) -> T:
@@ -196,15 +208,10 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             low = 0 if position is None else position.released
         if last.ordinal <= low:
             return []
-        parts = max(self._options.min_partitions, self._size_of(low, last.ordinal))
-        ends = self.broker.plan(self._name, low, last.ordinal, parts)
+        options = self._options
+        ends = self.broker.plan(self._name, low, last.ordinal, options.min_partitions, options.max_bytes_per_partition)
         starts = [low, *ends[:-1]]
         return [ClaimRange(last.epoch, one, other) for one, other in zip(starts, ends, strict=True)]
-
-    def _size_of(self, low: int, high: int) -> int:
-        """How many partitions the bytes of a batch want, which had a limit when it was claimed."""
-        share = min(1.0, (high - low) / self._options.max_messages_per_trigger)
-        return max(1, round(share * self._options.max_bytes_per_trigger / self._options.max_bytes_per_partition))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ClaimRange)
@@ -212,7 +219,12 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         broker = broker_for(options)
         try:
             batches = broker.fetch(self._name, partition.epoch, partition.low, partition.high, options.column_names)
-            yield from filtered(batches, options)
+            rows = filtered(batches, options)
+            if options.files_to:
+                from lior.spark.files import written
+
+                rows = written(rows, options.files_to, self._name, partition.low, partition.high)
+            yield from rows
         except MessageNotFound:
             if options.fail_on_data_loss:
                 raise

@@ -32,6 +32,7 @@ class SubqueueBroker:
         self._queues = [path_name(queue) for queue in queues]
         self._credentials_file = credentials_file
         self._manager: Any = None
+        self._transactional: dict[str, bool] = {}
 
     def _connected(self) -> Any:
         if self._manager is None:
@@ -82,12 +83,18 @@ class SubqueueBroker:
                     if moved >= max_rows or size >= max_bytes:
                         return start + moved
                     with suppress(*_GONE):  # somebody else was quicker
-                        self._move(opened, message.lookup_identifier, name)
+                        self._move(opened, queue, message.lookup_identifier, name)
                         moved, size = moved + 1, size + message.size
         return start + moved
 
-    def _move(self, opened: Any, lookup_id: int, name: str) -> None:
-        if not opened.info().transactional:
+    def _is_transactional(self, queue: str) -> bool:
+        """A subqueue is as its queue, of which alone one may ask."""
+        if queue not in self._transactional:
+            self._transactional[queue] = bool(self._connected().queue(queue).transactional)
+        return self._transactional[queue]
+
+    def _move(self, opened: Any, queue: str, lookup_id: int, name: str) -> None:
+        if not self._is_transactional(queue):
             opened.move(lookup_id, name)
             return
         with self._connected().transaction() as transaction:
@@ -100,7 +107,7 @@ class SubqueueBroker:
         except QueueNotFound:
             return 0
 
-    def plan(self, subscription: str, start: int, end: int, parts: int) -> list[int]:
+    def plan(self, subscription: str, start: int, end: int, parts: int, part_bytes: int) -> list[int]:
         return [end]
 
     def fetch(
@@ -122,15 +129,15 @@ class SubqueueBroker:
         with suppress(QueueNotFound), self._connected().open_queue(subqueue) as opened:
             yield from opened
 
-    def release(self, subscription: str, epoch: str, ordinal: int) -> None:
+    def release(self, subscription: str, epoch: str, ordinal: int, wait: bool = True) -> None:
         name = subqueue_of(subscription, int(epoch))
         for queue in self._queues:
             with suppress(QueueNotFound, Timeout), self._connected().open_queue(f"{queue};{name}") as opened:
                 while True:
-                    self._receive(opened)
+                    self._receive(opened, queue)
 
-    def _receive(self, opened: Any) -> None:
-        if not opened.info().transactional:
+    def _receive(self, opened: Any, queue: str) -> None:
+        if not self._is_transactional(queue):
             opened.receive(timeout=0)
             return
         with self._connected().transaction() as transaction:

@@ -10,8 +10,10 @@ from functools import cache
 from itertools import repeat
 from struct import error as StructError
 from typing import Any, Final, cast
+from zlib import crc32
 
 from lior.errors import InvalidParameter, MessageStorageFailed
+from lior.message import FIXED_HEADERS_SIZE
 from lior.queues.ports import (
     SEQUENCE_MASK,
     DeleteMessage,
@@ -27,7 +29,7 @@ from lior.queues.ports import (
     SetCounts,
 )
 from lior.store.record import encode
-from lior.store.schema import queue_check, row_check, state_check
+from lior.store.schema import ROW, queue_check, state_check
 
 ROWS: Final = 64  # in one statement
 BYTES: Final = 1 << 20  # of bodies in one statement, since SQLite copies what is bound
@@ -168,7 +170,7 @@ class Plan:
 
     def _insert(self, puts: list[PutMessage]) -> None:
         values: list[Any] = []
-        highest, size = self.highest, 0
+        highest, size, pack = self.highest, 0, ROW.pack
         try:
             for queue_id, lookup_id, message, arrival_time, expires, aborts, moves, last_move in puts:
                 sequence = lookup_id & SEQUENCE_MASK
@@ -176,11 +178,13 @@ class Plan:
                     self._guard(puts, queue_id, lookup_id)
                 else:
                     highest = sequence
-                header, body, counted = encode(message), message.body, message.size
-                check = row_check(queue_id, lookup_id, counted, expires, arrival_time, aborts, moves, last_move)
+                header, body = encode(message), message.body
+                counted = FIXED_HEADERS_SIZE + len(body) if not (message.label or message.extension) else message.size
                 values += (
-                    queue_id, lookup_id, counted, expires, arrival_time, aborts, moves, last_move, check, header, body
-                )
+                    queue_id, lookup_id, counted, expires, arrival_time, aborts, moves, last_move,
+                    crc32(pack(queue_id, lookup_id, counted, expires, arrival_time + 0.0, aborts, moves,
+                               last_move + 0.0)), header, body,
+                )  # fmt: skip  # with what row_check says, spelled out
                 size += len(header) + len(body)
         except (StructError, TypeError) as error:
             raise InvalidParameter(f"a column cannot hold this: {error}", where="PutMessage") from error

@@ -342,48 +342,69 @@ def _usual_parts(priority: int, delivery_guarantee: int, negative_journaling_req
     return b"".join(before), _encode_source(UUID(int=source))
 
 
-_TRANSACTION_GUID: Final = Struct("<BBBB16s")  # the head of field 26, and its field 1
-_STREAM: Final = Struct("<BBQBBIBBIBBI")  # fields 2 to 5 of a transaction
+# The same numbers, and field 26 of a message that has its place in a stream behind another: its length, its fields 1 to
+# 5; one that came over the network does not have the first
+_IN_STREAM: Final = Struct("<IBBdBBBB16sBBQBBIBBIBBI")
+_IN_STREAM_SIZE: Final = _IN_STREAM.size - _USUAL_NUMBERS.size - 2
+_CAME_IN_STREAM: Final = Struct("<IBBdBBBBQBBIBBIBBI")
+_CAME_IN_STREAM_SIZE: Final = _CAME_IN_STREAM.size - _USUAL_NUMBERS.size - 2
 _FIRST_LAST: Final = {
     (first, last): (b"\x06\x01\x01" if first else b"") + (b"\x07\x01\x01" if last else b"")
     for first in (False, True) for last in (False, True)
-}  # fields 6 and 7
+}  # fields 6 and 7 of a transaction
 
 
-def _usual_transaction(transaction: MessageTransaction) -> bytes | None:
-    """Field 26 of a message that has its place in a stream behind another; None for any other."""
+def _encode_in_stream(message: Message, ordinal: int, transaction: MessageTransaction) -> bytes | None:
+    """Fields 19 to 26; None where the transaction is not as nearly all are."""
     sequence_id, number = transaction.sequence_identifier, transaction.sequence_number
-    previous, index = transaction.previous_sequence_number, transaction.index
+    previous, index, identifier = (
+        transaction.previous_sequence_number, transaction.index, transaction.transaction_identifier.int)
     if not (sequence_id and number and previous and index) or transaction.final_ack_required or \
             transaction.connector_queue_manager is not None or transaction.status_queue:
         return None
     flags = _FIRST_LAST[transaction.first_in_transaction, transaction.last_in_transaction]
-    stream = _STREAM.pack(2, 8, sequence_id, 3, 4, number, 4, 4, previous, 5, 4, index)
-    identifier = transaction.transaction_identifier
-    if identifier is NULL_GUID:
-        return b"".join((_prefix(26, len(stream) + len(flags)), stream, flags))
-    if identifier == NULL_GUID:
-        return None
-    size = 18 + len(stream) + len(flags)
-    return b"".join((_TRANSACTION_GUID.pack(26, size, 1, 16, identifier.int.to_bytes(16, "big")), stream, flags))
+    if not identifier:
+        return _CAME_IN_STREAM.pack(
+            ordinal, 20, 8, message.sent_time, 26, _CAME_IN_STREAM_SIZE + len(flags),
+            2, 8, sequence_id, 3, 4, number, 4, 4, previous, 5, 4, index) + flags  # fmt: skip
+    return _IN_STREAM.pack(
+        ordinal, 20, 8, message.sent_time, 26, _IN_STREAM_SIZE + len(flags), 1, 16, identifier.to_bytes(16, "big"),
+        2, 8, sequence_id, 3, 4, number, 4, 4, previous, 5, 4, index) + flags  # fmt: skip
+
+
+class _Parts:
+    """What the last message had in common with the next, as a rule; found by identity, for the names and GUIDs of one
+    batch are the same objects."""
+
+    __slots__ = ("after", "before", "destination", "lineage", "numbers", "source")
+
+    def __init__(self, numbers: tuple[int, int, bool], destination: str, lineage: UUID, source: UUID) -> None:
+        self.numbers, self.destination, self.lineage, self.source = numbers, destination, lineage, source
+        self.before, self.after = _usual_parts(*numbers, destination, lineage.int, source.int)
+
+
+_last: _Parts | None = None
 
 
 def _encode_usual(message: Message) -> bytes | None:
+    global _last
     identifier = message.identifier
     if identifier is None or not _is_usual(message):
         return None
     lineage, ordinal = identifier
-    before, after = _usual_parts(message.priority, message.delivery_guarantee, message.negative_journaling_requested,
-                                 message.destination_queue, lineage.int, message.source_queue_manager.int)
-    numbers = _USUAL_NUMBERS.pack(ordinal, 20, 8, message.sent_time)
+    destination, source, parts = message.destination_queue, message.source_queue_manager, _last
+    numbers = message.priority, message.delivery_guarantee, message.negative_journaling_requested
+    if parts is None or destination is not parts.destination or lineage is not parts.lineage \
+            or source is not parts.source or numbers != parts.numbers:
+        parts = _last = _Parts(numbers, destination, lineage, source)
     transaction = message.transaction
     if transaction is None:
-        data = before + numbers + after
+        middle: bytes | None = _USUAL_NUMBERS.pack(ordinal, 20, 8, message.sent_time)
     else:
-        part = _usual_transaction(transaction)
-        if part is None:
-            return None
-        data = b"".join((before, numbers, part, after))
+        middle = _encode_in_stream(message, ordinal, transaction)
+    if middle is None:
+        return None
+    data = b"".join((parts.before, middle, parts.after))
     return _encode_label(message.label) + data if message.label else data
 
 
@@ -405,3 +426,20 @@ def decode(header: bytes, body: bytes) -> Message:
         return message
     except (StructError, ValueError, IndexError) as error:
         raise StoreCorrupt(f"a damaged message record: {error}", where="message record", remedy=_DAMAGED) from error
+
+
+def decode_header(header: bytes) -> Message:
+    """The message without its body, and so without a look at the checksum, which is over both."""
+    try:
+        if header[0] != VERSION:
+            raise ValueError(f"version {header[0]}")
+        message = Message(b"")
+        _MESSAGE.decode_into(message, header[_HEAD.size:], 0)
+        return message
+    except (StructError, ValueError, IndexError) as error:
+        raise StoreCorrupt(f"a damaged message record: {error}", where="message record", remedy=_DAMAGED) from error
+
+
+def checksum(header: bytes, body: bytes) -> int:
+    """What the header of a message with this body must say."""
+    return crc32(body, crc32(header[_HEAD.size:], VERSION))

@@ -30,14 +30,14 @@ CREATE TABLE state(kind TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, c
   PRIMARY KEY(kind, key)) WITHOUT ROWID;
 """
 
-_ROW: Final = Struct("<qqqqdqqd")
+ROW: Final = Struct("<qqqqdqqd")
 
 
 def row_check(queue_id: int, lookup_id: int, size: int, expires: int, arrival_time: float, aborts: int, moves: int,
               last_move: float) -> int:
     """Column k: shows a changed column, and a row that the index found under a position that is not the row's."""
     # Adding 0.0 makes -0.0 what SQLite makes of it.
-    return crc32(_ROW.pack(queue_id, lookup_id, size, expires, arrival_time + 0.0, aborts, moves, last_move + 0.0))
+    return crc32(ROW.pack(queue_id, lookup_id, size, expires, arrival_time + 0.0, aborts, moves, last_move + 0.0))
 
 
 def queue_check(queue_id: int, kind: str, name: str, definition: str) -> int:

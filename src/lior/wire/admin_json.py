@@ -11,6 +11,7 @@ from lior.security import SecurityDescriptor
 from lior.wire import admin_frames
 from lior.wire.dtyp import decode_security_descriptor, encode_security_descriptor
 from lior.wire.sddl import format_sddl, parse_sddl
+from lior.wire.srmp_reader import check_header_text
 
 ToJson = Callable[[bytes], Any]  # how bytes are written: `Blobs.put` or `base64`
 
@@ -24,7 +25,7 @@ _UUIDS: Final = frozenset({"connector_type", "connector_queue_manager"})
 NOT_SENT: Final = frozenset(
     {
         "abort_count", "arrival_time", "failed_destination", "failure_reason", "hop_count", "identifier",
-        "last_move_time", "lookup_identifier", "move_count", "packet", "sent_time", "soap",
+        "last_move_time", "lookup_identifier", "move_count", "packet", "sent_time",
         "source_queue_manager", "transaction",
     }
 )  # fmt: skip
@@ -69,6 +70,11 @@ def message_from_json(data: Any, blobs: bytes, *, sending: bool) -> Message:
                 else _part(part, name, value, blobs))  # fmt: skip
     if sending and message.security is not None:
         message.security.authentication_level = 0
+    if sending and message.soap is not None:
+        if message.soap != MessageSoap(header=message.soap.header):
+            raise Malformed("only the header is an application's", where="message.soap", remedy="leave the rest out")
+        check_header_text(message.soap.header)
+        message.soap = message.soap if message.soap.header else None
     return message
 
 

@@ -71,7 +71,8 @@ def _raw(row: StoredRow, message: Message) -> bytes | None:
 
 
 def _transport(row: StoredRow, message: Message) -> str:
-    return "srmp" if message.soap is not None else "mqqb" if message.packet else "local"
+    over_http = message.soap is not None and message.soap.envelope != ""
+    return "srmp" if over_http else "mqqb" if message.packet else "local"
 
 
 def _text(value: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from lior.errors import Malformed
@@ -16,6 +17,8 @@ from lior.errors import Malformed
 MAX_HEAD: Final = 16 << 10  # octets of a request line or status line with its header
 MAX_LINES: Final = 100
 MAX_CHUNK_LINE: Final = 256
+LONGEST_REMEMBERED: Final = 1024  # octets
+MOST_REMEMBERED: Final = 128
 ANY_LENGTH: Final = -1  # of an answer: until the connection ends
 CHUNKED: Final = -2
 
@@ -35,7 +38,7 @@ def malformed(what: str) -> Malformed:
     return Malformed(what, where="HTTP request", remedy="the sender does not speak HTTP as SRMP has it")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RequestHead:
     octets: bytes  # as it came, with the empty line
     method: str
@@ -46,7 +49,7 @@ class RequestHead:
     keep_alive: bool
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AnswerHead:
     status: int
     length: int  # of what follows; or ANY_LENGTH or CHUNKED
@@ -55,7 +58,11 @@ class AnswerHead:
 
 
 def read_request_head(octets: bytes) -> RequestHead:
-    """`octets` ends with the empty line."""
+    """`octets` ends with the empty line. Those of one sender are often the same."""
+    return _known_request(octets) if len(octets) <= LONGEST_REMEMBERED else _request_head(octets)
+
+
+def _request_head(octets: bytes) -> RequestHead:
     lines, headers = _lines(octets)
     parts = lines[0].split(b" ")
     if len(parts) != 3 or not _TOKEN.fullmatch(parts[0]) or not parts[1] or b"\t" in parts[1]:
@@ -77,6 +84,9 @@ def read_request_head(octets: bytes) -> RequestHead:
         headers.get(b"content-type", b"").decode("latin-1"), None if length is None else int(length),
         modern and headers.get(b"expect", b"").lower() == b"100-continue",
         modern and (not connection or b"close" not in _tokens(connection)))  # fmt: skip
+
+
+_known_request = lru_cache(MOST_REMEMBERED)(_request_head)
 
 
 def _lines(octets: bytes) -> tuple[list[bytes], dict[bytes, bytes]]:
@@ -108,6 +118,18 @@ def _name(spelled: bytes) -> bytes:
     if len(_NAMES) < _MOST_NAMES and len(spelled) < 64:
         _NAMES[spelled] = name
     return name
+
+
+def header_values(head: bytes, name: bytes) -> list[bytes]:
+    """What the header lines of a name say, in their order."""
+    found = (line.partition(b":") for line in head.split(b"\r\n")[1:])
+    return [value.strip(b" \t") for spelled, _, value in found if spelled.lower() == name]
+
+
+def passed_by(head: bytes) -> list[str]:
+    """Who took the message and passed it on, by the header Via (RFC 9110 7.6.3)."""
+    entries = _tokens(b",".join(header_values(head, b"via")))
+    return [entry.decode("latin-1") for entry in entries if entry]
 
 
 def _tokens(value: bytes) -> list[bytes]:
@@ -198,7 +220,7 @@ class Requests:
 
 
 class Answers:
-    """Answers to POSTs out of a stream of octets: all that counts is the status, their content is thrown away."""
+    """Answers to POSTs out of a stream of octets: the status counts, the content is thrown away."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest  # octets of the content of one answer
@@ -298,6 +320,10 @@ class Answers:
 
 
 def read_answer_head(octets: bytes) -> AnswerHead:
+    return _known_answer(octets) if len(octets) <= LONGEST_REMEMBERED else _answer_head(octets)
+
+
+def _answer_head(octets: bytes) -> AnswerHead:
     lines, headers = _lines(octets)
     found = _STATUS.fullmatch(lines[0])
     if found is None:
@@ -320,3 +346,6 @@ def read_answer_head(octets: bytes) -> AnswerHead:
     pipeline = headers.get(b"lior-pipeline", b"")
     return AnswerHead(status, length, keep_alive, int(pipeline) if modern and re.fullmatch(rb"[0-9]{1,4}", pipeline)
                       else 0)  # fmt: skip
+
+
+_known_answer = lru_cache(MOST_REMEMBERED)(_answer_head)

@@ -5,8 +5,9 @@ Parts are cut by their own Content-Length, so a payload may hold anything; the f
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from lior.errors import Malformed
@@ -16,6 +17,8 @@ MULTIPART_TYPE: Final = "multipart/related"
 MAX_PARTS: Final = 16
 MAX_PART_HEADER: Final = 4096
 MAX_BOUNDARY: Final = 70  # RFC 2046 5.1.1
+LONGEST_REMEMBERED: Final = 256  # octets; senders repeat themselves
+MOST_REMEMBERED: Final = 256
 UTF8: Final = ("", "utf-8", "us-ascii")
 BODY: Final = "body"
 EXTENSION: Final = "extension"
@@ -49,8 +52,12 @@ def malformed(what: str) -> Malformed:
     return Malformed(what, where="MIME entity", remedy="the sender made a message that is not SRMP")
 
 
-def parse_content_type(text: str) -> tuple[str, dict[str, str]]:
+def parse_content_type(text: str) -> tuple[str, Mapping[str, str]]:
     """The type in lower case, and its parameters by their names in lower case."""
+    return _known_type(text) if len(text) <= LONGEST_REMEMBERED else _content_type(text)
+
+
+def _content_type(text: str) -> tuple[str, Mapping[str, str]]:
     found = _MEDIA_TYPE.match(text)
     if found is None:
         raise malformed(f"the Content-Type {text[:100]!r}")
@@ -69,6 +76,9 @@ def parse_content_type(text: str) -> tuple[str, dict[str, str]]:
     return found.group(1).lower(), parameters
 
 
+_known_type = lru_cache(MOST_REMEMBERED)(_content_type)
+
+
 def parse_entity(content_type: str, data: bytes) -> Entity:
     kind, parameters = parse_content_type(content_type)
     if kind == XML_TYPE:
@@ -85,7 +95,7 @@ def parse_entity(content_type: str, data: bytes) -> Entity:
 
 
 class _Part(NamedTuple):
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     start: int
     end: int
 
@@ -115,7 +125,7 @@ def _assembled(parts: Iterable[_Part], data: bytes) -> Entity:
     return entity
 
 
-def _check_charset(parameters: dict[str, str]) -> None:
+def _check_charset(parameters: Mapping[str, str]) -> None:
     charset = parameters.get("charset", "").lower()
     if charset not in UTF8:
         raise malformed(f"the charset {charset[:40]}; SRMP has UTF-8")
@@ -137,7 +147,7 @@ def _parts(data: bytes, delimiter: bytes) -> Iterable[_Part]:
     raise malformed(f"more than {MAX_PARTS} parts")
 
 
-def _part_headers(data: bytes, at: int) -> tuple[dict[str, str], int]:
+def _part_headers(data: bytes, at: int) -> tuple[Mapping[str, str], int]:
     """The header of the part whose delimiter ends at `at`, and where its content starts."""
     line_end = data.find(_CRLF, at, at + 80)
     if line_end < 0 or data[at:line_end].strip(b" \t"):
@@ -146,8 +156,13 @@ def _part_headers(data: bytes, at: int) -> tuple[dict[str, str], int]:
     end = data.find(_CRLF + _CRLF, at, at + MAX_PART_HEADER)
     if end < 0:
         raise malformed(f"the header of a part has no end within {MAX_PART_HEADER} octets")
+    lines = data[at:end]
+    return (_known_lines(lines) if len(lines) <= LONGEST_REMEMBERED else _header_lines(lines)), end + 4
+
+
+def _header_lines(lines: bytes) -> Mapping[str, str]:
     headers: dict[str, str] = {}
-    for line in data[at:end].split(_CRLF):
+    for line in lines.split(_CRLF):
         if not line:
             continue
         name, colon, value = line.partition(b":")
@@ -157,10 +172,13 @@ def _part_headers(data: bytes, at: int) -> tuple[dict[str, str], int]:
         if key in headers:
             raise malformed(f"two header lines {key} in a part")
         headers[key] = value.decode("latin-1").strip(" \t")
-    return headers, end + 4
+    return headers
 
 
-def _part_end(data: bytes, headers: dict[str, str], start: int, delimiter: bytes) -> tuple[int, int]:
+_known_lines = lru_cache(MOST_REMEMBERED)(_header_lines)
+
+
+def _part_end(data: bytes, headers: Mapping[str, str], start: int, delimiter: bytes) -> tuple[int, int]:
     """Where the part's content ends, and where its closing delimiter does."""
     given = headers.get("content-length")
     if given is None:  # RFC 2046: the line break before the delimiter belongs to it

@@ -13,7 +13,15 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from lior.errors import LiorError
-from lior.message import MAX_LABEL_LENGTH, MAX_MESSAGE_SIZE, NULL_GUID, Message, MessageTransaction, ObjectId
+from lior.message import (
+    MAX_LABEL_LENGTH,
+    MAX_MESSAGE_SIZE,
+    NULL_CORRELATION_ID,
+    NULL_GUID,
+    Message,
+    MessageTransaction,
+    ObjectId,
+)
 from lior.wire.headers import (
     ACK_MASK,
     CG,
@@ -53,6 +61,11 @@ _USER_AT: Final = 16
 _COUNT: Final = Struct("<H")
 _TRANSACTION: Final = Struct("<IQII")
 _PROPERTIES: Final = Struct("<BBH20sIIIIIIII")
+_ADDRESSES_AT: Final = 16
+_FLAGS_AT: Final = 60  # of UserHeader
+_FLAGS: Final = Struct("<I")
+_TH_AT, _TH_BIT = _FLAGS_AT + 2, TH >> 16  # in one byte of it
+_PRIVACY, _DIGEST, _CIPHER = map(int, PLAIN_ALGORITHMS)
 _MODE: Final = 3 << DM_SHIFT
 _DQ: Final = 7 << DQ_SHIFT
 # Everything else in UserHeader.Flags makes a message unusual: whoever reads it looks closer.
@@ -62,10 +75,17 @@ _MOST_WAYS: Final = 1024  # remembered
 _object_id: Final[Callable[[tuple[UUID, int]], ObjectId]] = partial(tuple.__new__, ObjectId)
 
 
+def fixed_part(name: bytes, *, transaction: bool = False) -> Struct:
+    """BaseHeader, UserHeader with a destination of this size, TransactionHeader, MessagePropertiesHeader."""
+    return Struct(f"{_HEAD.format}{len(name)}s{_TRANSACTION.format[1:] if transaction else ''}{_PROPERTIES.format[1:]}")
+
+
 class Way:
     """What many packets have in common: where they come from and where they go."""
 
-    __slots__ = ("address", "addresses", "name", "name_bytes", "queue_type", "source", "template")
+    __slots__ = (
+        "address", "addresses", "in_stream", "name", "name_bytes", "outside", "queue_type", "source", "template",
+    )  # fmt: skip
 
     def __init__(self, addresses: bytes, queue_type: int, name: PacketName, name_bytes: bytes, own: bytes) -> None:
         self.addresses = addresses  # of UserHeader: SourceQueueManager and QueueManagerAddress
@@ -79,6 +99,7 @@ class Way:
             name, Hosts(self.source, host, None))
         guid = guid_of(self.source)
         self.template = Message(destination_queue=destination, source_queue_manager=guid)
+        self.outside, self.in_stream = fixed_part(name_bytes), fixed_part(name_bytes, transaction=True)
 
 
 class PlainMessage(NamedTuple):
@@ -112,52 +133,64 @@ class PlainDecoder:
         end = len(packet)
         if end < _NAME_AT + 2:
             return None
-        _, _, base_flags, _, size, to_reach, addresses, to_be_received, sent, number, flags = _HEAD.unpack_from(packet)
-        if base_flags & ~PRIORITY_MASK or flags & _UNUSUAL or not flags & MP or size != end:
-            return None
+        in_stream = packet[_TH_AT] & _TH_BIT
         way = self._last
-        if addresses != way.addresses or flags & _DQ != way.queue_type or not packet.startswith(
-                way.name_bytes, _NAME_AT):
-            found = self._way(packet, addresses, flags & _DQ)
+        fixed = way.in_stream if in_stream else way.outside
+        if not packet.startswith(way.name_bytes, _NAME_AT) or not packet.startswith(way.addresses, _ADDRESSES_AT) \
+                or end < fixed.size:
+            found = self._other_way(packet)
             if found is None:
                 return None
             way = self._last = found
-        at = _NAME_AT + len(way.name_bytes)
-        message = way.template.copy()
-        if flags & TH:
-            message.priority = 0
-            message.transaction = _transaction_at(packet, at) if flags & _MODE else None
-            if message.transaction is None:
+            fixed = way.in_stream if in_stream else way.outside
+            if end < fixed.size:
                 return None
-            at += _TRANSACTION.size
+        message = way.template.copy()
+        if in_stream:
+            (_, _, base_flags, _, size, message.time_to_reach_queue, _, message.time_to_be_received, sent, number,
+             flags, _, tx_flags, sequence_id, tx_number, previous, acknowledgements, label_units, message.message_class,
+             correlation_id, message.body_type, message.application_tag, body_size, allocated, privacy, digest, cipher,
+             extension_size) = fixed.unpack_from(packet)
+            if tx_flags & CG or previous >= tx_number or not flags & _MODE:
+                return None
+            message.transaction = MessageTransaction(
+                NULL_GUID, sequence_id, tx_number, previous, tx_flags >> TX_ID_SHIFT & TX_ID_MASK, tx_flags & FM != 0,
+                tx_flags & LM != 0, tx_flags & FA != 0)
+            message.priority = 0
         else:
+            (_, _, base_flags, _, size, message.time_to_reach_queue, _, message.time_to_be_received, sent, number,
+             flags, _, acknowledgements, label_units, message.message_class, correlation_id, message.body_type,
+             message.application_tag, body_size, allocated, privacy, digest, cipher, extension_size
+             ) = fixed.unpack_from(packet)
             message.priority = base_flags
-        if end - at < _PROPERTIES.size:
+        if base_flags & ~PRIORITY_MASK or flags & _UNUSUAL or not flags & MP or size != end \
+                or flags & _DQ != way.queue_type:
             return None
-        (acknowledgements, label_units, message.message_class, correlation_id, message.body_type,
-         message.application_tag, body_size, allocated, privacy, digest, cipher, extension_size
-         ) = _PROPERTIES.unpack_from(packet, at)
-        at += _PROPERTIES.size
-        label_at = at
-        at += 2 * label_units + extension_size
+        texts_at = fixed.size
+        at = texts_at + 2 * label_units + extension_size
         body_end = at + allocated
-        if body_end + (-body_end & 3) != end or body_size > allocated or (privacy, digest, cipher) != PLAIN_ALGORITHMS:
+        if body_end + (-body_end & 3) != end or body_size > allocated or digest != _DIGEST or cipher != _CIPHER \
+                or privacy != _PRIVACY:
             return None
-        if (label_units or extension_size) and not _set_texts(message, packet, label_at, label_units, at):
+        if (label_units or extension_size) and not _set_texts(message, packet, texts_at, label_units, at):
             return None
         message.body = packet[at : at + body_size]
         if acknowledgements:
             message.acknowledgements_requested = acknowledgements & ACK_MASK
-        if correlation_id != message.correlation_id:
+        if correlation_id != NULL_CORRELATION_ID:
             message.correlation_id = correlation_id
         message.delivery_guarantee = 1 if flags & _MODE else 0
         message.negative_journaling_requested = flags & JN != 0
-        message.time_to_reach_queue = to_reach
-        message.time_to_be_received = to_be_received
         message.identifier = _object_id((message.source_queue_manager, number))
         message.sent_time = float(sent)
         message.hop_count = flags & HOPS_MASK
         return _plain_message((way, message, packet))
+
+    def _other_way(self, packet: bytes) -> Way | None:
+        """Of a packet that did not come on the last one."""
+        addresses = packet[_ADDRESSES_AT : _ADDRESSES_AT + 32]
+        (flags,) = _FLAGS.unpack_from(packet, _FLAGS_AT)
+        return self._way(packet, addresses, flags & _DQ)
 
     def _way(self, packet: bytes, addresses: bytes, queue_type: int) -> Way | None:
         """The way of a packet, known or new; None if its name is no plain one. Acknowledgements of streams are not
@@ -179,17 +212,6 @@ class PlainDecoder:
         return way
 
 
-def _transaction_at(packet: bytes, at: int) -> MessageTransaction | None:
-    if len(packet) - at < _TRANSACTION.size:
-        return None
-    flags, sequence_id, number, previous = _TRANSACTION.unpack_from(packet, at)
-    if flags & CG or previous >= number:
-        return None
-    return MessageTransaction(
-        NULL_GUID, sequence_id, number, previous, flags >> TX_ID_SHIFT & TX_ID_MASK, flags & FM != 0, flags & LM != 0,
-        flags & FA != 0)
-
-
 def _set_texts(message: Message, packet: bytes, at: int, units: int, end: int) -> bool:
     """Label and extension."""
     label = packet[at : at + 2 * units].decode("utf-16-le", "surrogatepass")
@@ -203,7 +225,7 @@ def _set_texts(message: Message, packet: bytes, at: int, units: int, end: int) -
 class PlainEncoder:
     """Of messages that begin here."""
 
-    __slots__ = ("_addresses", "_destination", "_name", "_source", "_type_bits")
+    __slots__ = ("_addresses", "_destination", "_in_stream", "_name", "_outside", "_source", "_type_bits")
 
     def __init__(self) -> None:
         self._destination = ""  # of the last message, and its source: most have the same
@@ -211,11 +233,14 @@ class PlainEncoder:
         self._addresses = b""
         self._name = b""
         self._type_bits = 0
+        self._outside = fixed_part(b"")  # everything before label, extension and body in one step
+        self._in_stream = fixed_part(b"", transaction=True)
 
     def encode(self, message: Message, previous: int) -> bytes | None:
         """The packet; `previous` is PreviousTxSequenceNumber. None for a message that is not plain, or that has
         something in it that no packet can hold: whoever wants to know what, encodes it in full."""
-        identifier, transaction = message.identifier, message.transaction
+        identifier, label = message.identifier, message.label
+        correlation_id = message.correlation_id
         if (
             identifier is None
             or message.security is not None
@@ -227,53 +252,62 @@ class PlainEncoder:
             or message.tracing_requested
             or message.tracing_queue is not NULL_GUID
             or not 0 <= message.hop_count <= MAX_HOPS
-            or "\0" in message.label
-            or len(message.correlation_id) != 20
+            or (label and "\0" in label)
+            or (correlation_id is not NULL_CORRELATION_ID and len(correlation_id) != 20)
         ):
             return None
         if message.source_queue_manager is not self._source or message.destination_queue != self._destination:
             self._look_up(message)
         if not self._name:
             return None
-        body, extension = message.body, message.extension
-        label = message.label and (message.label + "\0").encode("utf-16-le", "surrogatepass")
         flags = message.hop_count | self._type_bits
         if message.negative_journaling_requested:
             flags |= JN
         if message.positive_journaling_requested:
             flags |= JP
-        middle = b""
         try:
-            if transaction is None:
-                priority = message.priority
-                mode = message.delivery_guarantee
-            else:
-                priority, mode = 0, 1
-                flags |= TH
-                if transaction.connector_queue_manager is not None or previous >= transaction.sequence_number \
-                        or transaction.index > TX_ID_MASK:
-                    return None
-                middle = _TRANSACTION.pack(
-                    transaction.index << TX_ID_SHIFT | (FA if transaction.final_ack_required else 0)
-                    | (FM if transaction.first_in_transaction else 0) | (LM if transaction.last_in_transaction else 0),
-                    transaction.sequence_identifier, transaction.sequence_number, previous)
-            variable = len(label) + len(extension) + len(body)
-            fill = padding(variable)
-            size = _NAME_AT + len(self._name) + len(middle) + _PROPERTIES.size + variable + len(fill)
-            if size > MAX_MESSAGE_SIZE or not 0 <= priority <= 7 or not 0 <= mode <= 1 \
-                    or len(label) > 2 * MAX_LABEL_LENGTH + 2:
-                return None
-            head = _HEAD.pack(
-                VERSION, 0, priority, SIGNATURE, size, message.time_to_reach_queue, self._addresses,
-                message.time_to_be_received, min(max(int(message.sent_time), 0), LAST_SECOND), identifier[1],
-                flags | mode << DM_SHIFT)
-            properties = _PROPERTIES.pack(
-                message.acknowledgements_requested & ACK_MASK, len(label) >> 1, message.message_class,
-                message.correlation_id, message.body_type, message.application_tag, len(body), len(body),
-                *PLAIN_ALGORITHMS, len(extension))
+            return self._pack(message, identifier[1], flags, previous)
         except (OverflowError, TypeError, ValueError, StructError):
             return None
-        return b"".join((head, self._name, middle, properties, label or b"", extension, body, fill))
+
+    def _pack(self, message: Message, number: int, flags: int, previous: int) -> bytes | None:
+        transaction, body, extension = message.transaction, message.body, message.extension
+        label = message.label and (message.label + "\0").encode("utf-16-le", "surrogatepass")
+        body_size = len(body)
+        variable = len(label) + len(extension) + body_size
+        fixed = self._outside if transaction is None else self._in_stream
+        size = fixed.size + variable + (-variable & 3)
+        sent = int(message.sent_time)
+        if not 0 <= sent <= LAST_SECOND:
+            sent = min(max(sent, 0), LAST_SECOND)
+        if size > MAX_MESSAGE_SIZE or len(label) > 2 * MAX_LABEL_LENGTH + 2:
+            return None
+        if transaction is None:
+            priority, mode = message.priority, message.delivery_guarantee
+            if not 0 <= priority <= 7 or not 0 <= mode <= 1:
+                return None
+            head = fixed.pack(
+                VERSION, 0, priority, SIGNATURE, size, message.time_to_reach_queue, self._addresses,
+                message.time_to_be_received, sent, number, flags | mode << DM_SHIFT, self._name,
+                message.acknowledgements_requested & ACK_MASK, len(label) >> 1, message.message_class,
+                message.correlation_id, message.body_type, message.application_tag, body_size, body_size,
+                *PLAIN_ALGORITHMS, len(extension))  # fmt: skip
+        else:
+            if transaction.connector_queue_manager is not None or previous >= transaction.sequence_number \
+                    or transaction.index > TX_ID_MASK:
+                return None
+            head = fixed.pack(
+                VERSION, 0, 0, SIGNATURE, size, message.time_to_reach_queue, self._addresses,
+                message.time_to_be_received, sent, number, flags | TH | 1 << DM_SHIFT, self._name,
+                transaction.index << TX_ID_SHIFT | (FA if transaction.final_ack_required else 0)
+                | (FM if transaction.first_in_transaction else 0) | (LM if transaction.last_in_transaction else 0),
+                transaction.sequence_identifier, transaction.sequence_number, previous,
+                message.acknowledgements_requested & ACK_MASK, len(label) >> 1, message.message_class,
+                message.correlation_id, message.body_type, message.application_tag, body_size, body_size,
+                *PLAIN_ALGORITHMS, len(extension))  # fmt: skip
+        if variable == body_size and not variable & 3:
+            return head + body
+        return b"".join((head, label or b"", extension, body, padding(variable)))
 
     def _look_up(self, message: Message) -> None:
         self._destination, self._source = message.destination_queue, message.source_queue_manager
@@ -286,4 +320,5 @@ class PlainEncoder:
             self._name = encode_packet_name(name)
             self._type_bits = MP | name.type << DQ_SHIFT
         except LiorError:
-            pass
+            return
+        self._outside, self._in_stream = fixed_part(self._name), fixed_part(self._name, transaction=True)

@@ -114,10 +114,7 @@ def read_queue_format(reader: NdrReader, place: Place) -> None:
     arm = _ARMS.get(format_type)
     if arm is None:
         raise reader.malformed(f"QUEUE_FORMAT of type {format_type}, which has no arm")
-    try:
-        suffix, flags = split_suffix_and_flags(suffix_and_flags)
-    except IllegalFormatName as error:
-        raise reader.malformed(f"QUEUE_FORMAT with {error.what}") from None
+    suffix, flags = split_suffix_and_flags(suffix_and_flags)  # what is no name is the method's to refuse (MP-034)
     if reader.wide:
         reader.align(8)
     arm[1](reader, partial(QueueFormat, _T(format_type), suffix, flags), place)

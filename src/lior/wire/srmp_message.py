@@ -1,6 +1,7 @@
 """What an SRMP envelope and a message have of each other ([MC-MQSRM] 3.1.5.1.1, 3.1.7.2.4)."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -14,9 +15,10 @@ from lior.message import (
     MessageSoap,
     MessageTransaction,
 )
-from lior.names import DirectName, MultipleName, parse_format_name
+from lior.names import DirectName, FormatName, MultipleName, parse_format_name
 from lior.wire.mime import Entity
 from lior.wire.srmp_elements import LAST_DATE, NAME_PREFIX, Envelope, Msmq, Services, Stream, StreamId
+from lior.wire.srmp_values import LONGEST_REMEMBERED, MOST_REMEMBERED
 
 _A: Final = Acknowledgements
 
@@ -35,9 +37,21 @@ class Receipts:
 
 def format_name_of(text: str) -> str:
     """The format name that a URL or an MSMQ: name of an envelope means. A URL's query is for the web server."""
+    return str(parsed_name(text))
+
+
+def parsed_name(text: str) -> FormatName:
+    """The same ones come again and again."""
+    return _known_name(text) if len(text) <= LONGEST_REMEMBERED else _parsed_name(text)
+
+
+def _parsed_name(text: str) -> FormatName:
     if text[: len(NAME_PREFIX)].upper() == NAME_PREFIX:
-        return str(parse_format_name(text[len(NAME_PREFIX) :]))
-    return str(parse_format_name("DIRECT=" + unquote(text.partition("?")[0])))
+        return parse_format_name(text[len(NAME_PREFIX) :])
+    return parse_format_name("DIRECT=" + unquote(text.partition("?")[0]))
+
+
+_known_name = lru_cache(MOST_REMEMBERED)(_parsed_name)
 
 
 def envelope_name(format_name: str) -> str:

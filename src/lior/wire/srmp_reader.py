@@ -1,15 +1,10 @@
 """An SRMP envelope from its octets ([MC-MQSRM] 2.2). Any deviation raises Malformed before anything is done with it."""
 
 from typing import Final
-from urllib.parse import urlsplit
 
-from lior.errors import LiorError
-from lior.names import MulticastName, parse_format_name
 from lior.wire import srmp_values as values
 from lior.wire.srmp_elements import (
-    LABEL_PREFIX,
     MSMQ,
-    MULTICAST_PREFIX,
     NAME_PREFIX,
     NO_IDENTIFIER,
     ROUTING,
@@ -24,12 +19,12 @@ from lior.wire.srmp_elements import (
     Stream,
     StreamReceipt,
 )
+from lior.wire.srmp_known_form import read_known_form
 from lior.wire.srmp_values import U16, U32, shown
-from lior.wire.strict_xml import DEFAULT_LIMITS, XML_SPACE, Element, Limits, malformed, parse
+from lior.wire.strict_xml import DEFAULT_LIMITS, Element, Limits, malformed, parse
 
-MAX_LABEL: Final = 249  # [MS-MQMQ] 2.2.19.3, UTF-16 code units
-MAX_URL: Final = 2048
 MAX_NAMES: Final = 128
+MAX_HEADER_TEXT: Final = 32768  # of an application; receivers bound the whole envelope
 _NAME_STARTS: Final = ("http://", "https://", NAME_PREFIX.casefold())
 MUST_UNDERSTAND: Final = (SOAP, "mustUnderstand")
 DECISIONS: Final = {"positive": True, "negative": False}
@@ -41,6 +36,11 @@ KNOWN: Final = frozenset(
 
 
 def read_envelope(document: bytes, limits: Limits = DEFAULT_LIMITS) -> Envelope:
+    found = read_known_form(document) if len(document) <= limits.octets else None
+    return found if found is not None else read_any_form(document, limits)
+
+
+def read_any_form(document: bytes, limits: Limits = DEFAULT_LIMITS) -> Envelope:
     root = parse(document, limits)
     header, body = _parts_of(root)
     for entry in header.children:
@@ -63,6 +63,16 @@ def read_envelope(document: bytes, limits: Limits = DEFAULT_LIMITS) -> Envelope:
     found.header_text = document[header.start : header.end].decode("utf-8")
     found.body_text = body.inside(document).decode("utf-8")
     return found
+
+
+def check_header_text(text: str) -> None:
+    """What an application adds to the header (SR-043): whole elements, and none that the envelope has of its own."""
+    if len(text) > MAX_HEADER_TEXT:
+        raise malformed(f"{len(text)} characters, more than {MAX_HEADER_TEXT}", "SOAP header")
+    added = parse(f'<se:Header xmlns:se="{SOAP}" xmlns="{SRMP}">{text}</se:Header>'.encode("utf-8", "surrogatepass"))
+    for entry in added.children:
+        if (entry.namespace, entry.name) in KNOWN:
+            raise malformed(f"the header entry {shown(entry.name)} is the envelope's own", "SOAP header")
 
 
 def _parts_of(root: Element) -> tuple[Element, Element]:
@@ -91,61 +101,16 @@ def _marked(entry: Element) -> Element:
 
 
 def _read_path(path: Element, found: Envelope) -> None:
-    action = path.one(ROUTING, "action").text
-    if action.startswith(LABEL_PREFIX):
-        found.label = action.removeprefix(LABEL_PREFIX)
-        if len(found.label.encode("utf-16-le", "surrogatepass")) > 2 * MAX_LABEL:
-            raise malformed(f"a label of more than {MAX_LABEL} characters")
-    found.to = destination(path.one(ROUTING, "to").trimmed)
+    found.label = values.label(path.one(ROUTING, "action").text)
+    found.to = values.destination(path.one(ROUTING, "to").trimmed, "to")
     text = path.one(ROUTING, "id").text
     if found.msmq is not None:
-        given = values.identifier(text)
-        # Note 7: the GUID of SourceQmGuid counts if they differ.
-        found.identifier = given._replace(lineage=found.msmq.source_qm_guid)
+        found.identifier = values.identifier(text, source=found.msmq.source_qm_guid)
     else:
         found.identifier = NO_IDENTIFIER
     if (rev := path.maybe(ROUTING, "rev")) is not None:
         via = rev.one(ROUTING, "via").trimmed
-        found.via = via and queue_name(via, "via")
-
-
-def destination(text: str) -> str:
-    """A URL, or MSMQ:MULTICAST=address:port (2.2.4.2)."""
-    if not text.upper().startswith(MULTICAST_PREFIX):
-        return url(text, "to")
-    name = text[len(NAME_PREFIX) :]
-    if not isinstance(_format_name(name, "to"), MulticastName):
-        raise malformed(f"to {shown(text)}, which is no multicast address")
-    return NAME_PREFIX + name
-
-
-def queue_name(text: str, what: str) -> str:
-    """A URL, or a format name behind MSMQ: (2.2.4.4)."""
-    if text[: len(NAME_PREFIX)].upper() != NAME_PREFIX:
-        return url(text, what)
-    _format_name(text[len(NAME_PREFIX) :], what)
-    return text
-
-
-def _format_name(name: str, what: str) -> object:
-    try:
-        return parse_format_name(name)
-    except LiorError as error:
-        raise malformed(f"{what} {shown(name)}: {error.what}") from None
-
-
-def url(text: str, what: str) -> str:
-    if not 0 < len(text) <= MAX_URL or any(character in XML_SPACE or character < " " for character in text):
-        raise malformed(f"{what} {shown(text)}, which is no URL")
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        raise malformed(f"{what} {shown(text)}, which is no URL") from None
-    allowed = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc and not parts.fragment
-    if not allowed or port == 0:
-        raise malformed(f"{what} {shown(text)}, which is no http:// or https:// URL of a queue")
-    return text
+        found.via = via and values.queue_name(via, "via")
 
 
 # ---- SRMP's own entries ---------------------------------------------------------------------------------------------
@@ -169,7 +134,7 @@ def _services(entry: Element) -> Services:
 
 
 def _send_to(request: Element) -> str:
-    return url(request.one(SRMP, "sendTo").trimmed, "sendTo")
+    return values.url(request.one(SRMP, "sendTo").trimmed, "sendTo")
 
 
 def _stream_entry(header: Element) -> Element | None:
@@ -181,7 +146,7 @@ def _stream_entry(header: Element) -> Element | None:
 
 
 def _stream(entry: Element) -> Stream:
-    identifier = values.stream_id(entry.one(SRMP, "streamId").text)
+    identifier = values.stream_id(entry.one(SRMP, "streamId").text, "streamId")
     found = Stream(identifier, values.number(entry.one(SRMP, "current").text, U32, "current", least=1))
     if (previous := entry.maybe(SRMP, "previous")) is not None:
         found.previous = values.number(previous.text, found.current - 1, "previous")
@@ -189,7 +154,7 @@ def _stream(entry: Element) -> Stream:
     if (start is not None) != (found.current == 1):
         raise malformed(f"the message {found.current} of a stream {'with' if start else 'without'} start")
     if start is not None:
-        found.send_receipts_to = url(start.one(SRMP, "sendReceiptsTo").trimmed, "sendReceiptsTo")
+        found.send_receipts_to = values.url(start.one(SRMP, "sendReceiptsTo").trimmed, "sendReceiptsTo")
     return found
 
 
@@ -205,7 +170,7 @@ def _read_receipts(header: Element, found: Envelope) -> None:
         found.commitment_receipt = CommitmentReceipt(decided, DECISIONS[decision], entry.one(SRMP, "id").trimmed)
     if (entry := header.maybe(SRMP, "streamReceipt")) is not None:
         last = values.number(entry.one(SRMP, "lastOrdinal").text, U32, "lastOrdinal")
-        found.stream_receipt = StreamReceipt(values.stream_id(entry.one(SRMP, "streamId").text), last)
+        found.stream_receipt = StreamReceipt(values.stream_id(entry.one(SRMP, "streamId").text, "streamId"), last)
 
 
 # ---- Msmq -----------------------------------------------------------------------------------------------------------
@@ -254,4 +219,4 @@ def _names(entry: Element, name: str) -> tuple[str, ...]:
     if len(names) > MAX_NAMES:
         raise malformed(f"more than {MAX_NAMES} names in {name}")
     # 3.1.5.1.1 collects what begins so, and passes over the rest
-    return tuple(queue_name(each, name) for each in names if each.casefold().startswith(_NAME_STARTS))
+    return tuple(values.queue_name(each, name) for each in names if each.casefold().startswith(_NAME_STARTS))

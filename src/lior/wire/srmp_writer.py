@@ -53,18 +53,23 @@ def _element(name: str, text: str) -> str:
     return f"<{name}>{escape(text)}</{name}>"
 
 
+def _number(name: str, text: str) -> str:
+    """Or anything else that has no characters of XML."""
+    return f"<{name}>{text}</{name}>"
+
+
 def _path(envelope: Envelope) -> str:
     action = "" if envelope.label is None else LABEL_PREFIX + envelope.label
     rev = f"<rev>{_element('via', envelope.via)}</rev>" if envelope.via else ""
-    identifier = _element("id", format_identifier(envelope.identifier))
+    identifier = _number("id", format_identifier(envelope.identifier))
     receipt = envelope.delivery_receipt or envelope.commitment_receipt or envelope.stream_receipt
     last = rev + identifier if receipt else identifier + rev  # as the examples of 4.3 and 4.4 have them
     return f"{_PATH}{_element('action', action)}{_element('to', envelope.to)}{last}</path>"
 
 
 def _properties(envelope: Envelope) -> str:
-    sent = "" if envelope.sent_at is None else _element("sentAt", format_date(envelope.sent_at))
-    expires = _element("expiresAt", format_date(envelope.expires_at))
+    sent = "" if envelope.sent_at is None else _number("sentAt", format_date(envelope.sent_at))
+    expires = _number("expiresAt", format_date(envelope.expires_at))
     return f'<properties se:mustUnderstand="1">{expires}{sent}</properties>'
 
 
@@ -84,11 +89,11 @@ def _services(services: Services) -> str:
 def _stream(stream: Stream, spelling: Spelling) -> str:
     # Zero behind number 1 says that whatever came before may be missing; left out it would mean the number before.
     given = stream.previous or (0 if stream.current > 1 and stream.previous == 0 else None)
-    previous = "" if given is None else _element("previous", str(given))
+    previous = "" if given is None else _number("previous", str(given))
     start = ""
     if stream.current == 1:
         start = f"<start>{_element('sendReceiptsTo', stream.send_receipts_to)}</start>"
-    inside = _element("streamId", str(stream.stream_id)) + _element("current", str(stream.current)) + previous + start
+    inside = _number("streamId", str(stream.stream_id)) + _number("current", str(stream.current)) + previous + start
     return f'<{spelling.stream} se:mustUnderstand="1">{inside}</{spelling.stream}>'
 
 
@@ -96,15 +101,15 @@ def _receipts(envelope: Envelope) -> str:
     """In the order of a final stream receipt ([MC-MQSRM] 3.1.7.3.3)."""
     parts = []
     if (stream := envelope.stream_receipt) is not None:
-        inside = _element("streamId", str(stream.stream_id)) + _element("lastOrdinal", str(stream.last_ordinal))
+        inside = _number("streamId", str(stream.stream_id)) + _number("lastOrdinal", str(stream.last_ordinal))
         parts.append(f"<streamReceipt>{inside}</streamReceipt>")
     if (delivery := envelope.delivery_receipt) is not None:
-        inside = _element("receivedAt", format_date(delivery.received_at)) + _element("id", delivery.id)
+        inside = _number("receivedAt", format_date(delivery.received_at)) + _element("id", delivery.id)
         parts.append(f"<deliveryReceipt>{inside}</deliveryReceipt>")
     if (commitment := envelope.commitment_receipt) is not None:
         decision = "positive" if commitment.positive else "negative"
         inside = (
-            _element("decidedAt", format_date(commitment.decided_at))
+            _number("decidedAt", format_date(commitment.decided_at))
             + _element("decision", decision)
             + _element("id", commitment.id)
         )
@@ -114,32 +119,32 @@ def _receipts(envelope: Envelope) -> str:
 
 def _msmq(msmq: Msmq, spelling: Spelling) -> str:
     zeros = spelling.zeros
-    parts = [_MSMQ, _element("Class", str(msmq.message_class)), _element("Priority", str(msmq.priority))]
+    parts = [_MSMQ, _number("Class", str(msmq.message_class)), _number("Priority", str(msmq.priority))]
     parts += ["<Journal/>" if msmq.journal else "", "<DeadLetter/>" if msmq.dead_letter else ""]
     correlation = msmq.correlation or NULL_CORRELATION
     if zeros or correlation != NULL_CORRELATION:
-        parts.append(_element("Correlation", format_correlation(correlation)))
+        parts.append(_number("Correlation", format_correlation(correlation)))
     parts.append("<Trace/>" if msmq.trace else "")
     if msmq.connector_type is not None:
-        parts.append(_element("ConnectorType", str(msmq.connector_type)))
+        parts.append(_number("ConnectorType", str(msmq.connector_type)))
     if zeros or msmq.app:
-        parts.append(_element("App", str(msmq.app)))
-    parts.append(_element("BodyType", str(msmq.body_type)))
+        parts.append(_number("App", str(msmq.app)))
+    parts.append(_number("BodyType", str(msmq.body_type)))
     if zeros or msmq.hash_algorithm:
-        parts.append(_element("HashAlgorithm", str(msmq.hash_algorithm)))
-    parts += [_eod(msmq), _provider(msmq), _element("SourceQmGuid", str(msmq.source_qm_guid))]
+        parts.append(_number("HashAlgorithm", str(msmq.hash_algorithm)))
+    parts += [_eod(msmq), _provider(msmq), _number("SourceQmGuid", str(msmq.source_qm_guid))]
     for name, names in (("DestinationMqf", msmq.destination_mqf), ("AdminMqf", msmq.admin_mqf),
                         ("ResponseMqf", msmq.response_mqf)):  # fmt: skip
         if names:
             parts.append(_element(name, "".join(f"{each}\n" for each in names)))
-    parts += [_element("TTrq", format_date(msmq.ttrq)), "</Msmq>"]
+    parts += [_number("TTrq", format_date(msmq.ttrq)), "</Msmq>"]
     return "".join(parts)
 
 
 def _eod(msmq: Msmq) -> str:
     if not (msmq.first or msmq.last or msmq.connector_id):
         return ""
-    connector = "" if msmq.connector_id is None else _element("ConnectorId", str(msmq.connector_id))
+    connector = "" if msmq.connector_id is None else _number("ConnectorId", str(msmq.connector_id))
     return f"<Eod>{'<First/>' if msmq.first else ''}{'<Last/>' if msmq.last else ''}{connector}</Eod>"
 
 

@@ -20,7 +20,7 @@ from lior.testing.serving import Serving
 from tests.client.library_scenario import LEDGER, ORDERS, bodies
 from tests.client.served import PASSWORD, USER, Served, served
 
-SECONDS = 30
+SECONDS = 120
 
 
 def run(data: Path, scenario: Callable[[lior.aio.QueueManager, Served], Awaitable[None]]) -> None:
@@ -53,7 +53,7 @@ def test_what_hung_on_a_lost_connection_says_so_and_the_next_call_connects_again
         cursor = await queue.cursor()
         transaction = await qm.transaction().begin()
         await transaction.send(LEDGER, b"never")
-        waiting = asyncio.ensure_future(qm.receive(LEDGER, 20))
+        waiting = asyncio.ensure_future(qm.receive(LEDGER, 60))
         await eventually(lambda: _is((qm.properties()), "waiting_reads", 1))
         await dropped(server)
         with pytest.raises(ServiceNotAvailable):
@@ -127,7 +127,7 @@ def test_no_message_is_lost_or_doubled_by_a_server_that_is_killed(tmp_path: Path
                 async def reader() -> None:
                     async with await qm.open_queue(ORDERS) as q:
                         while True:
-                            got.add((await q.receive(10)).body)
+                            got.add((await q.receive(60)).body)
 
                 tasks = [asyncio.ensure_future(sender(10_000 * n)) for n in range(8)]
                 tasks += [asyncio.ensure_future(reader()) for _ in range(2)]
@@ -161,7 +161,7 @@ qm.receive(r".\private$\audit")
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_what_a_client_held_is_free_when_it_is_killed_or_hangs(how: signal.Signals, tmp_path: Path) -> None:
-    with Serving(tmp_path / "data", settings={"admin.idle_timeout": 1.0}) as server, server.connect() as qm:
+    with Serving(tmp_path / "data", settings={"admin.idle_timeout": 4.0}) as server, server.connect() as qm:
         qm.create_queue(LEDGER, transactional=True)
         qm.create_queue(ORDERS)
         qm.create_queue(r".\private$\audit")
@@ -192,7 +192,7 @@ def test_a_receive_that_is_cancelled_takes_nothing_or_gives_what_it_took(tmp_pat
         async with await qm.open_queue(ORDERS) as q:
 
             async def reader() -> None:
-                got.append((await q.receive(20)).body)
+                got.append((await q.receive(60)).body)
 
             for number in range(60):
                 task = asyncio.ensure_future(reader())
@@ -244,7 +244,7 @@ def test_closing_a_handle_ends_the_reads_that_wait_on_it(tmp_path: Path) -> None
 def test_two_hundred_reads_wait_on_one_connection_and_hold_up_nobody(tmp_path: Path) -> None:
     async def scenario(qm: lior.aio.QueueManager, server: Served) -> None:
         async with await qm.open_queue(ORDERS) as q:
-            waiting = [asyncio.ensure_future(q.receive(20)) for _ in range(200)]
+            waiting = [asyncio.ensure_future(q.receive(60)) for _ in range(200)]
             await eventually(lambda: _is(qm.properties(), "waiting_reads", 200))
             assert server.rpc is not None and len(server.rpc.connections) == 1
             await asyncio.gather(*(qm.send(ORDERS, b"%d" % number) for number in range(200)))

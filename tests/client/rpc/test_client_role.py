@@ -373,7 +373,7 @@ def test_names_of_paths_and_of_handles_are_asked_for_with_room_that_grows(tmp_pa
             async with lior.aio.connect(tmp_path) as qm:
                 backend: Any = qm.backend
                 async with await qm.open_queue(QUEUE, "send") as queue:
-                    return (await objects.format_name_of(backend._link, r".\private$\q"),
+                    return (await objects.format_name_of(await backend.link(), r".\private$\q"),
                             await queue.handle.queue.format_name())
 
         assert asyncio.run(ask()) == (r"DIRECT=OS:here\private$\q", long)
@@ -407,7 +407,7 @@ def test_calls_of_a_server_that_does_not_multiplex_have_connections_of_their_own
                         await queue.peek(0)
                 assert not reader.done()
                 backend: Any = qm.backend
-                connections = backend._link._connections
+                connections = (await backend.link())._connections
                 assert 2 <= len(connections) <= 3
                 assert len({each.association.group_id for each in connections}) == 1
                 reader.cancel()

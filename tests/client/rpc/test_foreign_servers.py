@@ -51,6 +51,14 @@ def test_messages_are_sent_peeked_and_received(foreign: lior.QueueManager, kind:
             q.receive(0.01)
 
 
+def test_figures_of_a_queue_are_told(foreign: lior.QueueManager) -> None:
+    for body in (b"one", b"three"):
+        foreign.send(ORDERS, body)
+    found = foreign.queue(ORDERS)
+    assert (found.messages, found.transactional) == (2, False) and found.bytes >= 8
+    assert (foreign.queue(LEDGER).messages, foreign.queue(LEDGER).transactional) == (0, True)
+
+
 @pytest.mark.spec("MP-194")
 def test_buffers_grow_to_what_a_message_needs(foreign: lior.QueueManager) -> None:
     response = rf"DIRECT=OS:here\private$\{'x' * 120}"

@@ -15,7 +15,7 @@ def test_a_server_that_serves_no_clients_serves_the_programs_beside_it(tmp_path:
     with Serving(tmp_path / "data", settings={"rpc.supporting_server": False}) as server, server.connect() as qm:
         qm.create_queue(QUEUE)
         qm.send(QUEUE, b"x")
-        assert qm.receive(QUEUE, 5).body == b"x"
+        assert qm.receive(QUEUE, 60).body == b"x"
         with qm.transaction():
             pass
         qm.delete_queue(QUEUE)

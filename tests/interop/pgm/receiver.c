@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static void check(int ok, pgm_error_t *error, const char *what) {
     if (!ok) {
@@ -49,7 +50,6 @@ int main(int argc, char **argv) {
         pgm_setsockopt(sock, IPPROTO_PGM, PGM_JOIN_GROUP, &found->ai_recv_addrs[i], sizeof(struct group_req));
     pgm_setsockopt(sock, IPPROTO_PGM, PGM_SEND_GROUP, &found->ai_send_addrs[0], sizeof(struct group_req));
     check(pgm_connect(sock, &error), error, "connect");
-    pgm_setsockopt(sock, IPPROTO_PGM, PGM_NOBLOCK, &yes, sizeof yes);
     printf("ready\n");
     fflush(stdout);
     int left = atoi(argv[3]);
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
         size_t length = 0;
         struct pgm_sockaddr_t from;
         socklen_t size = sizeof from;
-        int status = pgm_recvfrom(sock, buffer, sizeof buffer, 0, &length, &from, &size, &error);
+        int status = pgm_recvfrom(sock, buffer, sizeof buffer, MSG_DONTWAIT, &length, &from, &size, &error);
         if (status == PGM_IO_STATUS_NORMAL) {
             unsigned sum = 0;
             for (size_t i = 0; i < length; i++) sum = sum * 31 + (unsigned char)buffer[i];

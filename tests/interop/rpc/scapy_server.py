@@ -10,13 +10,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from msrpcs import ms_mqmp
+from scapy.config import conf
 from scapy.layers.dcerpc import (
+    RPC_C_AUTHN_LEVEL,
     DceRpc5Request,
     DCERPC_Transport,
     DceRpcSession,
     NDRContextHandle,
     find_dcerpc_interface,
 )
+from scapy.layers.gssapi import SSP
 from scapy.layers.msrpce.rpcserver import DCERPC_Server
 from scapy.layers.ntlm import NTLMSSP, MD4le
 from scapy.layers.spnego import SPNEGOSSP
@@ -34,6 +37,17 @@ class _Session(DceRpcSession):  # type: ignore[misc]
     @rpc_bind_interface.setter
     def rpc_bind_interface(self, value: Any) -> None:
         pass
+
+    def in_pkt(self, pkt: Any, commit: bool = True) -> Any:
+        """At the level `integrity` scapy does not verify a request without stub data, as a call without parameters is,
+        and then holds every signature that follows for wrong, for NTLM's cipher is one place behind. (At `privacy` such
+        a request is not empty when it comes, for its verification trailer is encrypted.) So that is done here."""
+        verifier = pkt.auth_verifier
+        protected = self.auth_level == RPC_C_AUTHN_LEVEL.PKT_INTEGRITY and verifier and verifier.is_protected()
+        if protected and conf.raw_layer not in pkt.payload:
+            signed = SSP.MIC_MSG(sign=True, data=pkt.original[: -pkt.auth_len])
+            self.ssp.GSS_VerifyMICEx(self.sspcontext, [signed], verifier.auth_value)
+        return super().in_pkt(pkt, commit=commit)
 
 
 class ScapyServer:

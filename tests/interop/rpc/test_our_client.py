@@ -91,12 +91,13 @@ def test_a_server_that_goes_away_is_an_error_and_not_a_wait(stub: StubManager, q
         qm.send(QUEUE, b"x")
 
 
-def test_it_signs_in_to_a_server_of_scapys() -> None:
-    """At the level `connect`: scapy 2.8 as a server rejects signed requests, those of impacket's NTLM too."""
+@pytest.mark.parametrize("level", ["connect", "integrity", "privacy"])
+def test_it_signs_in_to_a_server_of_scapys(level: str) -> None:
+    """scapy verifies what we sign, and we what it signs. The level `packet` it does not know: it answers unsigned."""
     handle = os.urandom(16)
     with ScapyServer({"alice": "Pässwort 1"}, {"port": 2103, "open": handle, "close": 0}) as server:
         with (
-            lior.connect(server.host, user="alice", password="Pässwort 1", level="connect") as qm,
+            lior.connect(server.host, user="alice", password="Pässwort 1", level=level) as qm,
             qm.open_queue(QUEUE, "send"),
         ):
             pass

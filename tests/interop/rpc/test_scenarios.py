@@ -309,11 +309,11 @@ def test_there_is_no_transaction_coordinator(peer: Peer) -> None:
 @pytest.mark.parametrize("delivery", [0, 1])
 def test_a_time_to_be_received_runs_out(queue: Queue, peer: Peer, delivery: int) -> None:
     sender, reader = queue.open(SEND), queue.open(RECEIVE)
-    peer.send(sender, body=b"gone", time_to_live=1, delivery=delivery).ok()
+    peer.send(sender, body=b"gone", time_to_live=3, delivery=delivery).ok()
     peer.send(sender, body=b"stays", time_to_live=FOREVER, delivery=delivery).ok()
     found = peer.receive(reader, PEEK_CURRENT).ok()["message"]
-    assert found.body == b"gone" and found.relative_time_to_live <= 1
-    deadline = time.monotonic() + 6
+    assert found.body == b"gone" and found.relative_time_to_live <= 3
+    deadline = time.monotonic() + 60
     while found.body == b"gone" and time.monotonic() < deadline:
         found = peer.receive(reader, PEEK_CURRENT).ok()["message"]
     assert found.body == b"stays"

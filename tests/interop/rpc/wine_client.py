@@ -81,12 +81,12 @@ class WineClient:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         try:
-            self._process.wait(20)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         for reader in self._readers:
-            reader.join(10)
+            reader.join(60)
 
     def kill(self) -> None:
         """As a crash: its connections are reset by the kernel."""

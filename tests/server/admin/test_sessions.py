@@ -313,7 +313,7 @@ qm.receive(r".\\private$\\nothing")
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_what_a_client_held_is_free_when_it_is_killed_or_hangs(how: signal.Signals, tmp_path: Path) -> None:
-    with Serving(tmp_path / "data", settings={"admin.idle_timeout": 0.5}) as server, server.connect() as qm:
+    with Serving(tmp_path / "data", settings={"admin.idle_timeout": 4.0}) as server, server.connect() as qm:
         qm.create_queue(r".\private$\stream", transactional=True)
         qm.create_queue(r".\private$\plain")
         qm.create_queue(r".\private$\nothing")
@@ -347,7 +347,7 @@ def test_a_cancelled_receive_takes_nothing_or_returns_what_it_took(server: Servi
 
                 async def reader() -> None:
                     with suppress(asyncio.CancelledError):
-                        got.append((await q.receive(10)).label)
+                        got.append((await q.receive(60)).label)
 
                 for number in range(100):
                     task = asyncio.ensure_future(reader())

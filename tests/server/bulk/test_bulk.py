@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 def wait_for(serving: Serving) -> None:
     """Until the Flight process answers: the client waits for a server that is not there yet."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not (serving.data / "bulk.json").exists():
         assert time.monotonic() < end, serving.log
         os.sched_yield()
@@ -196,5 +196,5 @@ def test_the_bulk_process_ends_with_its_queue_manager(tmp_path: Path) -> None:
         server.kill()
         import select
 
-        assert select.select([descriptor], [], [], 30)[0]
+        assert select.select([descriptor], [], [], 120)[0]
         os.close(descriptor)

@@ -46,8 +46,8 @@ class Machine:
     def run(self, *command: str) -> str:
         return run("ip", "netns", "exec", self.name, *command)
 
-    def popen(self, *command: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(["ip", "netns", "exec", self.name, *command], text=True, stdin=subprocess.DEVNULL,
+    def popen(self, *command: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+        return subprocess.Popen(["ip", "netns", "exec", self.name, *command], text=True, stdin=stdin,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
 
     def lose(self, rule: str = "numgen inc mod 3 == 1") -> None:

@@ -23,7 +23,7 @@ OTHER = "234.1.1.1:8002"
 PATH = r".\private$\news"
 WHY = missing()
 
-pytestmark = [pytest.mark.skipif(bool(WHY), reason=WHY or "-"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.skipif(bool(WHY), reason=WHY or "-"), pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_two_receivers_of_whom_one_loses_every_third_packet_get_everything(
         assert arrived(other, len(sent)) == sent
         if sniffer is not None:
             sniffer.send_signal(signal.SIGINT)
-            sniffer.wait(20)
+            sniffer.wait(60)
             check_capture(capture, hosts)
 
 
@@ -99,7 +99,7 @@ def check_capture(file: Path, hosts: Sequence[Machine]) -> None:
          "-E", "occurrence=l",
          *(part for name in ("pgm.hdr.type", "pgm.hdr.cksum.status", "ip.src", "ip.dst", "ip.ttl", "pgm.hdr.dport",
                              "pgm.hdr.sport") for part in ("-e", name))],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=240, check=True,
     )  # fmt: skip
     rows = [line.split(";") for line in done.stdout.splitlines()]
     kinds = {int(row[0], 0) for row in rows}
@@ -186,7 +186,7 @@ def test_a_receiver_that_was_cut_off_for_long_goes_on_with_what_comes(
         eventually(lambda: bodies(other)[-1:] == [b"last"], 60)
         assert bodies(other)[0] == b"first"
         assert b"missed 0" not in bodies(other)
-        assert "multicast packets were lost for good" in other.log
+        eventually(lambda: "multicast packets were lost for good" in other.log)
 
 
 @pytest.mark.spec("SR-014", "SR-098")

@@ -98,7 +98,7 @@ class Handlers:
         return (request.number,)
 
     async def until(self, condition: Any) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not condition():
                 self.changed.clear()
                 await self.changed.wait()
@@ -172,7 +172,7 @@ class Client:
                 self._effects.append(effect)
 
     async def next(self, kind: Any) -> Any:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not self._effects:
                 data = await self.reader.read(1 << 16)
                 if not data:

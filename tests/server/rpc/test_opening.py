@@ -162,6 +162,8 @@ def test_refuses_names_that_are_none(server: Server) -> None:
     for queue_format in (QueueFormat(QueueFormatType.UNKNOWN),
                          QueueFormat(QueueFormatType.MACHINE, guid=GUID),
                          QueueFormat(QueueFormatType.PUBLIC, QueueSuffix.DEADLETTER, 0x80, guid=GUID),
+                         QueueFormat(QueueFormatType.DIRECT, 6, direct_id=QUEUE.partition("=")[2]),
+                         QueueFormat(QueueFormatType.DIRECT, 15, 0x80, direct_id=QUEUE.partition("=")[2]),
                          QueueFormat(QueueFormatType.DIRECT, direct_id="OS:no backslash")):
         response = client.qmcomm(19, p_queue_format=queue_format, dw_desired_access=1, dw_share_mode=0,
                                  h_remote_queue=0, lplp_remote_queue_name=NULL, dwp_queue=0, p_lic_guid=NO_GUID,

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -171,7 +172,7 @@ def test_a_message_expires_though_nothing_else_happens(server: Serving, queue: A
     raw.send(raw.open(2).ph_queue, b"gone", p_delivery=delivery, ul_relative_time_to_live=1, p_acknowledge=8,
              admin=r"DIRECT=OS:.\private$\told")  # fmt: skip
     with queue.open_queue(r".\private$\told") as told:
-        assert told.receive(timeout=30).message_class == MessageClass.NACK_RECEIVE_TIMEOUT
+        assert told.receive(timeout=60).message_class == MessageClass.NACK_RECEIVE_TIMEOUT
     assert bodies(queue) == []
     queue.delete_queue(r".\private$\told")
     raw.close()
@@ -194,13 +195,17 @@ got = raw.call(REMOTE_READ, 7, ph_context=reading.pph_context, lookup_id=0, h_cu
                dw_request_id=1, dw_max_body_size=1000, dw_max_compound_message_size=0)
 assert got.result == 0
 """
-def killed(server: Serving, work: str) -> None:
-    """A client that does this, and then dies without a word."""
+def killed(server: Serving, work: str, waiting_reads: int = 0) -> None:
+    """A client that does this, and then dies without a word, once the server knows of so many reads that wait."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     child = subprocess.Popen([sys.executable, "-c", CHILD.format(work=work), socket_of(server)],
                              stdout=subprocess.PIPE, text=True, env=environment)  # fmt: skip
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
+    end = time.monotonic() + 60
+    with server.connect() as qm:
+        while qm.properties()["waiting_reads"] != waiting_reads:
+            assert time.monotonic() < end, "it does not wait"
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
@@ -208,16 +213,15 @@ def killed(server: Serving, work: str) -> None:
 
 def until_nothing_waits(server: Serving) -> None:
     """The server noticed that the client is gone."""
+    end = time.monotonic() + 60
     with server.connect() as qm:
-        for _ in range(10_000):
-            if not qm.properties()["waiting_reads"] and qm.properties()["transactions"] == 0:
-                return
-    raise AssertionError("something of the dead client is left")
+        while qm.properties()["waiting_reads"] or qm.properties()["transactions"]:
+            assert time.monotonic() < end, "something of the dead client is left"
 
 
 @pytest.mark.spec("MP-174", "MP-180")
 def test_a_client_that_is_killed_while_it_waits_takes_no_message(server: Serving, queue: Any) -> None:
-    killed(server, WAITING)
+    killed(server, WAITING, waiting_reads=1)
     until_nothing_waits(server)
     raw = Raw(socket_of(server))
     raw.send(raw.open(2).ph_queue, b"stays")
@@ -248,7 +252,7 @@ def test_a_client_that_goes_away_in_a_transaction_gives_back_what_it_had(server:
     assert body_of(taken) == b"back"
     raw.close()
     with server.connect() as qm, qm.open_queue(r".\private$\x") as queue:
-        assert queue.receive(timeout=30).body == b"back"
+        assert queue.receive(timeout=60).body == b"back"
 
 
 @pytest.mark.spec("MP-032")

@@ -383,7 +383,7 @@ def test_who_does_not_bind_in_time_is_cut_off(tmp_path: Path) -> None:
     async def body(server: Server) -> None:
         reader, writer = await asyncio.open_connection(server.address, 2103)
         writer.write(b"\x05\x00\x0b")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             assert await reader.read() == b""
         writer.close()
 
@@ -396,7 +396,7 @@ def test_garbage_ends_the_connection_with_a_fault(tmp_path: Path) -> None:
         for data in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", short, bytes(100)):
             reader, writer = await asyncio.open_connection(server.address, 2103)
             writer.write(data)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 answer = await reader.read()
             assert pdu.decode_header(answer).ptype == pdu.FAULT
             writer.close()

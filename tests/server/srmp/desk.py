@@ -21,7 +21,7 @@ from lior.testing.serving import Serving, loopback_address
 
 PORT = 8080
 QUICK: dict[str, Any] = {"srmp.receipt_delay": 0.05, "srmp.retransmission_timeout": 0.2, "srmp.http_port": PORT,
-                         "srmp.send_timeout": 2.0}  # fmt: skip
+                         "srmp.send_timeout": 30.0}  # fmt: skip
 SOAP = "http://schemas.xmlsoap.org/soap/envelope/"
 NS = {"se": SOAP, "rp": "http://schemas.xmlsoap.org/rp/", "s": "http://schemas.xmlsoap.org/srmp/",
       "m": "msmq.namespace.xml", "d": "http://www.w3.org/2000/02/xmldsig#"}  # fmt: skip
@@ -258,7 +258,11 @@ class Stub:
             handler.send_header("Content-Length", "0")
             handler.end_headers()
 
-    def wait(self, count: int, seconds: float = 20.0) -> list[Seen]:
+    def let_go(self) -> None:
+        """End the connections that get no answer."""
+        self._released.set()
+
+    def wait(self, count: int, seconds: float = 60.0) -> list[Seen]:
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.seen) >= count, seconds), f"{len(self.seen)} of {count}"
             return list(self.seen)
@@ -292,7 +296,7 @@ def serving(data: Any, **settings: Any) -> Iterator[Serving]:
         assert "Traceback" not in server.log, server.log
 
 
-def eventually(value: Callable[[], Any], seconds: float = 20.0) -> Any:
+def eventually(value: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Another process's state."""
     end = time.monotonic() + seconds
     while not (found := value()):

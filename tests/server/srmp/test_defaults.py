@@ -54,13 +54,13 @@ def test_ipv6_both_ways(tmp_path: Path) -> None:
     with Serving(tmp_path / "data", bind="::1", settings=settings) as server, lior.connect(server.data) as qm:
         qm.create_queue(desk.PLAIN)
         kind, data = Built(f"http://[::1]:{port}/msmq/private$/plain").entity()
-        with socket.create_connection(("::1", port), timeout=20) as connection:
+        with socket.create_connection(("::1", port), timeout=60) as connection:
             connection.sendall(desk.request("[::1]", kind, data))
             assert desk.status(desk.read_answer(connection)) == 200
         with qm.open_queue(desk.PLAIN) as queue:
-            assert queue.receive(timeout=5).body == b"body"
+            assert queue.receive(timeout=60).body == b"body"
         other = Serving(tmp_path / "other", settings=desk.QUICK)
         with other, lior.connect(other.data) as sender:
             sender.send(f"DIRECT=HTTP://[::1]:{port}/msmq/private$/plain", b"over IPv6")
             with qm.open_queue(desk.PLAIN) as queue:
-                assert queue.receive(timeout=20).body == b"over IPv6"
+                assert queue.receive(timeout=60).body == b"over IPv6"

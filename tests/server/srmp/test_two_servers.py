@@ -26,7 +26,7 @@ def url(server: Serving, queue: str) -> str:
 
 
 def post(server: Serving, head: str, body: bytes) -> bytes:
-    with socket.create_connection((server.address, 8080), timeout=20) as connection:
+    with socket.create_connection((server.address, 8080), timeout=60) as connection:
         connection.sendall(head.encode() + body)
         return connection.recv(4096)
 
@@ -52,8 +52,28 @@ def test_the_minimal_example_is_delivered(pair: tuple[Serving, Serving]) -> None
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert b"Content-Length: 0" in answer
         with qm.open_queue(r".\private$\simpleq") as queue:
-            message = queue.receive(timeout=5)
+            message = queue.receive(timeout=60)
         assert (message.label, message.body, message.priority) == ("mqsender label", b"First Message", 3)
+        assert message.soap is not None
+        assert message.soap.compound_message == head.encode() + entity
+        assert message.soap.envelope.encode() == envelope
+
+
+@pytest.mark.spec("SR-043")
+def test_what_the_sender_adds_to_the_header_is_read_at_the_receiver(pair: tuple[Serving, Serving]) -> None:
+    a, b = pair
+    added = '<t:trace xmlns:t="urn:trace" t:level="2">über</t:trace><plain>1</plain>'
+    with a.connect() as sender, b.connect() as receiver:
+        receiver.create_queue(r".\private$\plain")
+        sender.send(f"DIRECT={url(b, 'plain')}", b"over HTTP", soap_header=added)
+        with receiver.open_queue(r".\private$\plain") as queue:
+            message = queue.receive(timeout=30)
+            assert message.soap is not None and f"{added}</se:Header>" in message.soap.envelope
+            assert message.soap_header.startswith("<se:Header>")
+            assert message.soap_header.endswith(f"{added}</se:Header>")
+            sender.send(f"DIRECT=TCP:{b.address}\\private$\\plain", b"over TCP", soap_header=added)
+            binary = queue.receive(timeout=30)
+        assert (binary.body, binary.soap_header) == (b"over TCP", added)
 
 
 def test_messages_of_every_kind_arrive_once_and_in_order(pair: tuple[Serving, Serving]) -> None:
@@ -67,14 +87,14 @@ def test_messages_of_every_kind_arrive_once_and_in_order(pair: tuple[Serving, Se
             for number in range(20):
                 tx.send(f"DIRECT={url(b, 'stream')}", b"%d" % number)
         with receiver.open_queue(r".\private$\plain") as queue:
-            assert [queue.receive(timeout=10).body for _ in range(2)] == [b"express", b"recoverable"]
+            assert [queue.receive(timeout=60).body for _ in range(2)] == [b"express", b"recoverable"]
         with receiver.open_queue(r".\private$\stream") as queue:
-            assert [queue.receive(timeout=10).body for _ in range(20)] == [b"%d" % n for n in range(20)]
+            assert [queue.receive(timeout=60).body for _ in range(20)] == [b"%d" % n for n in range(20)]
         drained(sender)
 
 
 def drained(qm: lior.QueueManager) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while sum(info.messages for info in qm.queues() if info.kind == "outgoing"):
         assert time.monotonic() < deadline, [i for i in qm.queues() if i.kind == "outgoing"]
         time.sleep(0.02)

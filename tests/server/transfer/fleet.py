@@ -20,7 +20,7 @@ from lior.server.transfer import Transfer, TransferSettings
 from lior.server.transfer.hub import Resolver
 from lior.server.transfer_security import Guard
 
-LONG = 30.0  # seconds: more than anything here needs
+LONG = 120.0  # seconds: more than anything here needs
 QUEUE = r".\private$\orders"
 TRANSACTIONAL = r".\private$\payments"
 

@@ -70,7 +70,7 @@ async def test_an_express_message_beside_one_that_could_not_be_stored_comes_agai
                 session.sent, session.recoverable_sent = 6, 3
                 session.write(b"".join(message.encode() for message in messages))
                 try:
-                    session.until_persisted(timeout=5)
+                    session.until_persisted()
                 except Gone:
                     return False
             return True
@@ -274,7 +274,7 @@ async def test_places_that_were_never_reached_do_not_take_every_attempt_to_conne
 @looped
 async def test_a_destination_that_is_done_with_costs_nothing_for_good() -> None:
     """Not while it is paused, or something waits for it, or one of its messages has no final acknowledgement."""
-    async with fleet(2, cleanup=0.3) as (here, there):
+    async with fleet(2, cleanup=1.0) as (here, there):
         outgoing = here.manager.core.outgoing
 
         async def send(name: str, body: bytes, *, transactional: bool = True, **properties: Any) -> None:

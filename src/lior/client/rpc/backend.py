@@ -7,12 +7,13 @@ ended with it, and says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
 from lior.client.backend import QueueInfo, sent_alone
+from lior.client.reconnecting import Reconnecting
 from lior.client.remote import Held, RemoteBackend
 from lior.client.rpc import objects
 from lior.client.rpc.classic import give_up
@@ -43,15 +44,32 @@ from lior.message import Message, ObjectId
 from lior.names import QueueSuffix
 from lior.security import SecurityDescriptor
 from lior.wire.interfaces.lior_session import LIOR
+from lior.wire.interfaces.management import QMMGMT
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.remote_read import REMOTE_READ
 
-INTERFACES: Final = (QMCOMM, QMCOMM2, REMOTE_READ, LIOR)
+INTERFACES: Final = (QMCOMM, QMCOMM2, REMOTE_READ, QMMGMT, LIOR)
 ELSEWHERE: Final = (QMCOMM, REMOTE_READ)  # of another computer; a session with ours is of no use there
 SEND, ADMIN = 0x02, 0x80  # access
 ENLIST, COMMIT, ABORT = 16, 17, 18
 DialComputer = Callable[[str, Sequence[Any]], Awaitable[Link]]
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _by_session(
+    call: Callable[Concatenate[RemoteBackend, P], Awaitable[T]], what: str
+) -> Callable[Concatenate[RpcBackend, P], Coroutine[Any, Any, T]]:
+    """A method that is the session's; `what` it does says the error of a server that has none."""
+
+    async def method(backend: RpcBackend, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await call(await backend.lior(what), *arguments, **named)
+
+    method.__name__ = method.__qualname__ = call.__name__
+    return method
 
 
 class RpcBackend:
@@ -60,56 +78,33 @@ class RpcBackend:
     def __init__(self, dial: Dial, dial_other: DialComputer, where: str) -> None:
         self.where = where
         self.session = RemoteBackend(self._open_session, where)
-        self._dial = dial
+        self._connection = Reconnecting(lambda: Link.open(dial, INTERFACES), where)
         self._dial_other = dial_other
-        self._link: Link | None = None
-        self._connecting: asyncio.Task[Link] | None = None
         self._transactions: dict[UUID, tuple[Link, bytes]] = {}
-        self._closed = False
 
     @classmethod
     async def connect(cls, dial: Dial, dial_other: DialComputer, where: str) -> RpcBackend:
         backend = cls(dial, dial_other, where)
-        await backend._connected()
+        await backend.link()
         return backend
 
     async def close(self) -> None:
-        self._closed = True
-        if self._connecting is not None:
-            self._connecting.cancel()
+        self._connection.stop()
         await self.session.close()
-        link, self._link = self._link, None
-        if link is not None:
-            await link.close()
+        await self._connection.close()
 
     # The connection
 
-    async def _connected(self) -> Link:
-        link = self._link
-        if link is not None and not link.lost:
-            return link
-        if self._closed:
-            raise ServiceNotAvailable("the connection is closed", where=self.where, remedy="connect again")
-        if self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
-        return await asyncio.shield(self._connecting)
-
-    async def _connect(self) -> Link:
-        try:
-            lost, self._link = self._link, None
-            if lost is not None:
-                await lost.close()
-            self._link = await Link.open(self._dial, INTERFACES)
-            return self._link
-        finally:
-            self._connecting = None
+    async def link(self) -> Link:
+        """What calls go over now."""
+        return await self._connection.get()
 
     async def _open_session(self) -> SessionChannel:
-        return await Tunnel.open(await self._connected())
+        return await Tunnel.open(await self.link())
 
-    async def _lior(self, what: str) -> RemoteBackend:
+    async def lior(self, what: str) -> RemoteBackend:
         """The session, for what only it can do."""
-        link = await self._connected()
+        link = await self.link()
         if not link.is_lior:
             raise UnsupportedOperation(f"{what} is not possible through this server", where=self.where,
                                        remedy="it is not a Lior queue manager; use its own tools")
@@ -121,7 +116,7 @@ class RpcBackend:
     # Handles
 
     async def open(self, name: str, access: int, exclusive: bool) -> Handle:
-        link = await self._connected()
+        link = await self.link()
         if link.is_lior and (is_several(name) or access & ADMIN or _shows_more(name)):
             return SessionHandle(self, link, name, await self.session.open(name, access, exclusive))
         if access == SEND:
@@ -274,7 +269,7 @@ class RpcBackend:
         return transaction
 
     async def begin(self) -> UUID:
-        link = await self._connected()
+        link = await self.link()
         uow = uuid4()
         enlisted = await link.method(QMCOMM, ENLIST, (uow,), undo=lambda done: self._forget(link, done.ph_int_xact))
         self._transactions[uow] = link, enlisted.ph_int_xact
@@ -287,7 +282,7 @@ class RpcBackend:
         self._own(transaction)
         known = self._transactions.pop(transaction, None)
         if known is None:
-            await (await self._lior("deciding a transaction")).commit(transaction)
+            await (await self.lior("deciding a transaction")).commit(transaction)
             return
         link, handle = known
         await link.method(QMCOMM, COMMIT, (handle,), where=str(transaction))
@@ -295,39 +290,30 @@ class RpcBackend:
     async def abort(self, transaction: UUID) -> None:
         known = self._transactions.pop(transaction, None)
         if known is None:
-            await (await self._lior("deciding a transaction")).abort(transaction)
+            await (await self.lior("deciding a transaction")).abort(transaction)
             return
         link, handle = known
         if not link.lost:  # one that was lost is aborted already
             await link.method(QMCOMM, ABORT, (handle,), where=str(transaction))
 
-    async def subscriptions(self) -> list[dict[str, Any]]:
-        return await (await self._lior("listing subscriptions")).subscriptions()
-
-    async def abandon_subscription(self, name: str) -> None:
-        await (await self._lior("abandoning a subscription")).abandon_subscription(name)
-
-    async def transactions(self) -> list[dict[str, Any]]:
-        return await (await self._lior("listing transactions")).transactions()
-
     # Queues
 
     async def create_queue(self, path: str, properties: Mapping[str, Any]) -> QueueInfo:
-        link = await self._connected()
+        link = await self.link()
         if not objects.expressible(properties, creating=True):
-            return await (await self._lior("a property of Lior's own")).create_queue(path, properties)
+            return await (await self.lior("a property of Lior's own")).create_queue(path, properties)
         await objects.create(link, path, properties)
         return await self.queue(path)
 
     async def delete_queue(self, name: str) -> None:
-        link = await self._connected()
+        link = await self.link()
         if link.is_lior and not objects.is_object(name):
             await self.session.delete_queue(name)
         else:
             await objects.delete(link, name)
 
     async def purge_queue(self, name: str) -> None:
-        link = await self._connected()
+        link = await self.link()
         try:
             await objects.purge(link, name)
         except LiorError as error:  # one that somebody has open for himself is not opened, but may be purged
@@ -336,70 +322,48 @@ class RpcBackend:
             await self.session.purge_queue(name)
 
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> None:
-        link = await self._connected()
+        link = await self.link()
         if objects.expressible(changes, creating=False):
             await objects.change(link, name, changes)
         else:
-            await (await self._lior("a property of Lior's own")).set_queue(name, changes)
+            await (await self.lior("a property of Lior's own")).set_queue(name, changes)
 
     async def get_security(self, name: str, information: int) -> SecurityDescriptor:
-        link = await self._connected()
+        link = await self.link()
         if link.is_lior and not objects.is_object(name):
             return await self.session.get_security(name, information)
         return await objects.security(link, name, information)
 
     async def set_security(self, name: str, information: int, descriptor: SecurityDescriptor) -> None:
-        link = await self._connected()
+        link = await self.link()
         if link.is_lior and not objects.is_object(name):
             await self.session.set_security(name, information, descriptor)
         else:
             await objects.set_security(link, name, information, descriptor)
 
     async def queue(self, name: str) -> QueueInfo:
-        link = await self._connected()
+        link = await self.link()
         return await self.session.queue(name) if link.is_lior else await objects.info(link, name)
 
-    # Management
-
-    async def queues(self) -> list[QueueInfo]:
-        return await (await self._lior("listing queues")).queues()
-
-    async def outgoing(self) -> list[dict[str, Any]]:
-        return await (await self._lior("listing outgoing queues")).outgoing()
-
-    async def connections(self) -> list[dict[str, Any]]:
-        return await (await self._lior("listing connections")).connections()
-
-    async def pause(self, name: str) -> None:
-        await (await self._lior("pausing an outgoing queue")).pause(name)
-
-    async def resume(self, name: str) -> None:
-        await (await self._lior("resuming an outgoing queue")).resume(name)
-
-    async def set_online(self, online: bool) -> None:
-        await (await self._lior("connecting to the network")).set_online(online)
-
     async def properties(self) -> dict[str, Any]:
-        link = await self._connected()
+        link = await self.link()
         return await self.session.properties() if link.is_lior else await objects.machine(link)
 
-    async def set_properties(self, changes: Mapping[str, Any]) -> None:
-        await (await self._lior("setting properties of the queue manager")).set_properties(changes)
+    # What no documented interface has
 
-    async def trace(
-        self,
-        message_id: str = "",
-        label: str = "",
-        correlation_id: str = "",
-        progress: Callable[[int, int], None] | None = None,
-    ) -> list[dict[str, Any]]:
-        return await (await self._lior("tracing messages")).trace(message_id, label, correlation_id, progress)
-
-    async def backup(self, path: str) -> None:
-        await (await self._lior("a backup")).backup(path)
-
-    async def compact(self) -> int:
-        return await (await self._lior("compacting the store")).compact()
+    transactions = _by_session(RemoteBackend.transactions, "listing transactions")
+    queues = _by_session(RemoteBackend.queues, "listing queues")
+    outgoing = _by_session(RemoteBackend.outgoing, "listing outgoing queues")
+    connections = _by_session(RemoteBackend.connections, "listing connections")
+    pause = _by_session(RemoteBackend.pause, "pausing an outgoing queue")
+    resume = _by_session(RemoteBackend.resume, "resuming an outgoing queue")
+    set_online = _by_session(RemoteBackend.set_online, "connecting to the network")
+    set_properties = _by_session(RemoteBackend.set_properties, "setting properties of the queue manager")
+    trace = _by_session(RemoteBackend.trace, "tracing messages")
+    subscriptions = _by_session(RemoteBackend.subscriptions, "listing subscriptions")
+    abandon_subscription = _by_session(RemoteBackend.abandon_subscription, "abandoning a subscription")
+    backup = _by_session(RemoteBackend.backup, "a backup")
+    compact = _by_session(RemoteBackend.compact, "compacting the store")
 
 
 def _cursor(held: Held, number: int) -> Held | None:

@@ -29,6 +29,7 @@ from lior.names import (
 )
 from lior.security import SecurityDescriptor
 from lior.wire.dtyp import decode_security_descriptor, encode_security_descriptor
+from lior.wire.interfaces.management import MGMT_QUEUE, QMMGMT, MgmtObject, QueueReference
 from lior.wire.interfaces.qmcomm import QMCOMM
 from lior.wire.interfaces.structures import ObjectFormat
 from lior.wire.propvariant import NULL, VT_CLSID, VT_I2, VT_LPWSTR, VT_UI1, VT_UI4, PropVariant
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 CREATE, SET_SECURITY, GET_SECURITY, DELETE, GET_PROPERTIES, SET_PROPERTIES = 6, 7, 8, 9, 10, 11
 PATH_TO_FORMAT, OPEN, CLOSE, PURGE, QUERY = 12, 19, 20, 27, 28
 QUEUE_OBJECT: Final = 1
+GET_INFO: Final = 0  # of qmmgmt
+_COUNTS: Final = (7, 8)  # PROPID_MGMT_QUEUE_MESSAGE_COUNT, PROPID_MGMT_QUEUE_BYTES_IN_QUEUE
 RECEIVE: Final = 1
 PATHNAME, TRANSACTION = 103, 113
 SIZES: Final = 4  # of a descriptor that grows while it is asked for
@@ -206,17 +209,33 @@ async def purge(link: Link, name: str) -> None:
 
 
 async def info(link: Link, name: str) -> QueueInfo:
-    """What a foreign server tells of a queue; it does not count its messages here."""
+    """What a foreign server tells of a queue."""
     propids = (_IDENTIFIER, PATHNAME, _CREATED, _MODIFIED, *(propid for propid, _ in _PROPERTIES.values()))
     found = await properties(link, name, propids)
     known = {attribute: found[propid] for attribute, (propid, _) in _PROPERTIES.items() if found[propid] is not None}
     path = str(found[PATHNAME] or name)
+    messages, size = await _figures(link, name)
     return QueueInfo(
         name=path.partition("\\")[2], path=path, format_name=_format_name(name), kind="private",
-        transactional=bool(found[TRANSACTION]), messages=0, bytes=0, identifier=str(found[_IDENTIFIER] or ""),
+        transactional=bool(found[TRANSACTION]), messages=messages, bytes=size, identifier=str(found[_IDENTIFIER] or ""),
         create_time=found[_CREATED] or 0, modify_time=found[_MODIFIED] or 0, properties=known,
         private_name=await _private_name(link, path),
     )  # fmt: skip
+
+
+async def _figures(link: Link, name: str) -> tuple[int, int]:
+    """Messages and their bytes, by R_QMMgmtGetInfo ([MS-MQMR] 3.1.4.1); 0 where the server does not say."""
+    if not link.offers(QMMGMT):
+        return 0, 0
+    subject = MgmtObject(MGMT_QUEUE, QueueReference(object_format(name).p_queue_format))
+    found = []
+    for propid in _COUNTS:  # one by one: the second one came later than the first
+        try:
+            answer = await link.method(QMMGMT, GET_INFO, (subject, 1, (propid,), (NULL,)), where=name)
+            found.append(int(answer.ap_var[0].value or 0))
+        except LiorError:  # only what is nice to know
+            found.append(0)
+    return found[0], found[1]
 
 
 async def _private_name(link: Link, path: str) -> str:

@@ -101,6 +101,11 @@ class Session:
         return self._sending.window
 
     @property
+    def half_window(self) -> int:
+        """Half of the messages that may be in flight: what the peer acknowledges at once (QB-173)."""
+        return max(1, self._sending.limit // 2)
+
+    @property
     def in_flight(self) -> int:
         """Messages sent and not covered by AckSequenceNumber (UnAckedMessageCount)."""
         return self._sending.in_flight

@@ -331,8 +331,9 @@ CALLS: Final[dict[str, Call]] = {
                                   Argument("max_bytes", "whole")),
                   about="Claim the messages that come next; answers the last ordinal."),
     "plan": Call(verb("plan"), (NAME, Argument("start", "whole"), Argument("end", "whole"),
-                                Argument("parts", "whole")), reads=True,
-                 about="Ordinals at which ranges of about the same size end."),
+                                Argument("parts", "whole"), Argument("part_bytes", "whole", 0)), reads=True,
+                 about="Ordinals at which ranges of about the same size end: so many, or more if each would be larger "
+                 "than `part_bytes`."),
     "release": Call(verb("release"), (NAME, EPOCH, Argument("ordinal", "whole"), Argument("wait", "flag", True)),
                     about="Claimed messages up to an ordinal are received; without `wait` it answers as soon as that "
                     "is sure, not when it is done."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -27,6 +28,7 @@ def main() -> None:
         print(json.dumps({"failed": str(error)}), flush=True)  # noqa: T201
         sys.exit(1)
     print(json.dumps({"port": server.port}), flush=True)  # noqa: T201
+    gc.set_threshold(100_000, 20, 20)  # rows of a batch are many objects and none of them garbage
     _expire(Path(given["directory"]), BulkSection(**given["settings"]))
     server.serve()
 

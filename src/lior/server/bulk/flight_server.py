@@ -16,13 +16,14 @@ import pyarrow.flight as flight
 
 from lior.errors import AccessDenied, InsufficientResources, InvalidParameter, LiorError
 from lior.server.bulk import columns, daemon
+from lior.server.bulk.columns import Chunk
 from lior.server.bulk.entrance import NAME, Admission
 from lior.server.bulk.rows import HIGHEST, Rows
 from lior.server.bulk.settings import BulkSection
+from lior.server.bulk.writing import messages_of
 from lior.store import stages
 from lior.wire import bulk
 from lior.wire.admin_json import error_to_json
-from lior.wire.bulk_rows import StoredRow
 
 log = logging.getLogger("lior.bulk")
 
@@ -66,7 +67,7 @@ class BulkServer(flight.FlightServerBase):  # type: ignore[misc]
                 try:
                     if account:
                         self._ask(rows, wanted, account)
-                    for each in self._found(rows, wanted):
+                    for each in self._found(rows, wanted, not columns.OF_BODY.isdisjoint(names)):
                         yield columns.batch_of(each, names)
                 finally:
                     rows.close()
@@ -81,14 +82,15 @@ class BulkServer(flight.FlightServerBase):  # type: ignore[misc]
             said = {"queue_id": rows.queue_id(text(wanted, "queue"))}
         daemon.call(self._directory, "may_read", said, account)
 
-    def _found(self, rows: Rows, wanted: dict[str, Any]) -> Iterator[list[StoredRow]]:
+    def _found(self, rows: Rows, wanted: dict[str, Any], bodies: bool) -> Iterator[Chunk]:
         settings = self._settings
         if "subscription" in wanted:
             low, high = whole(wanted, "low", 0), whole(wanted, "high", 0)
             return rows.claimed(text(wanted, "subscription"), text(wanted, "epoch"), low, high,
-                                settings.batch_rows, settings.batch_bytes)  # fmt: skip
+                                settings.batch_rows, settings.batch_bytes, bodies=bodies)  # fmt: skip
         after, to = whole(wanted, "after", 0), whole(wanted, "to", HIGHEST)
-        return rows.peeked(text(wanted, "queue"), after, to, whole(wanted, "limit", HIGHEST), settings.batch_bytes)
+        return rows.peeked(text(wanted, "queue"), after, to, whole(wanted, "limit", HIGHEST), settings.batch_bytes,
+                           bodies=bodies)  # fmt: skip
 
     # Writing
 
@@ -109,7 +111,7 @@ class BulkServer(flight.FlightServerBase):  # type: ignore[misc]
         stage = stages.StageWriter(self._directory, str(uuid4()), self._settings.max_stage_bytes)
         try:
             for chunk in reader:
-                for staged in columns.messages_of(chunk.data, defaults):
+                for staged in messages_of(chunk.data, defaults):
                     stage.add(staged)
             stage.finish()
         except BaseException:

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from lior.errors import ClaimFenced, MessageNotFound, NoSubscription, QueueNotFound, StoreUnusable
-from lior.queues.claim_log import CLAIMS, SUBSCRIPTION, Claim, Definition, Row
+from lior.queues.claim_log import CLAIMS, SUBSCRIPTION, Definition, Part, Row
+from lior.server.bulk.columns import Chunk
 from lior.store import recovery
 from lior.store.errors import READ_ERRORS
-from lior.wire.bulk_rows import StoredRow
 
-_CLAIMED: Final = ("SELECT m.l, m.n, m.e, m.t, m.a, m.v, m.hdr, m.body FROM json_each(?) AS j CROSS JOIN m "
-                   "ON m.q=? AND m.l=j.value")  # fmt: skip
-_SCAN: Final = "SELECT l, n, e, t, a, v, hdr, body FROM m WHERE q=? AND l>? AND l<=? ORDER BY l LIMIT ?"
+_COLUMNS: Final = {True: "m.l, n, e, t, a, v, hdr, body", False: "m.l, n, e, t, a, v, hdr, length(body)"}
+_CLAIMED: Final = {bodies: f"SELECT {names} FROM json_each(?) AS j CROSS JOIN m ON m.q=? AND m.l=j.value"  # noqa: S608
+                   for bodies, names in _COLUMNS.items()}  # fmt: skip
+_SCAN: Final = {bodies: f"SELECT {names} FROM m WHERE q=? AND l>? AND l<=? ORDER BY l LIMIT ?"  # noqa: S608
+                for bodies, names in _COLUMNS.items()}  # fmt: skip
 HIGHEST: Final = (1 << 63) - 1
 PEEKED: Final = 512  # rows looked at in one step of a peek
 
@@ -79,8 +81,8 @@ class Rows:
                                   f"above {definition.released} up to {definition.last}", where=name,
                                   remedy="the checkpoint is too old, or of another subscription")
 
-    def _claims(self, name: str, low: int, high: int) -> Iterator[Claim]:
-        """One row of claims at a time, from the one that holds `low`."""
+    def _rows(self, name: str, low: int, high: int) -> Iterator[Row]:
+        """Rows of claims, from the one that holds what follows `low`."""
         prefix = f"{name.casefold()}/"
         start = self._all("SELECT max(key) FROM state WHERE kind=? AND key>=? AND key<=?",
                           (CLAIMS, prefix, f"{prefix}{low + 1:020}"))  # fmt: skip
@@ -91,40 +93,45 @@ class Rows:
             if not found:
                 return
             key, value = found[0][0] + "\0", found[0][1]
-            yield from Row.from_bytes(value).claims(low + 1, high)
+            yield Row.from_bytes(value)
 
-    def claimed(self, name: str, epoch: str, low: int, high: int, rows: int, size: int) -> Iterator[list[StoredRow]]:
-        """The messages with ordinals above `low` up to `high`, in batches of about so many rows and bytes. Who was
-        replaced in between gets no further."""
+    def claimed(
+        self, name: str, epoch: str, low: int, high: int, rows: int, size: int, *, bodies: bool = True
+    ) -> Iterator[Chunk]:
+        """The messages with ordinals above `low` up to `high`, in batches of at most so many rows and about so many
+        bytes. Who was replaced in between gets no further."""
         self.require(name, epoch, low, high)
-        batch: list[Claim] = []
-        used = 0
-        for claim in self._claims(name, low, high):
-            batch.append(claim)
-            used += claim.size
-            if len(batch) >= rows or used >= size:
-                yield self._fetched(name, batch)
-                self.require(name, epoch, low, high)
-                batch, used = [], 0
-        if batch:
-            yield self._fetched(name, batch)
+        begun = False
+        for row in self._rows(name, low, high):
+            part = row.part(low, high)
+            at = 0
+            while at < len(part.ordinals):
+                if begun:
+                    self.require(name, epoch, low, high)
+                begun = True
+                end = part.cut(at, rows, size)
+                yield self._fetched(name, part, at, end, bodies)
+                at = end
 
-    def _fetched(self, name: str, batch: list[Claim]) -> list[StoredRow]:
-        found: list[StoredRow] = []
-        for queue_id, run in groupby(batch, key=lambda claim: claim.queue_id):
-            claims = list(run)
-            queue = self.queue_name(queue_id)
-            ids = json.dumps([claim.lookup_id for claim in claims])
-            rows = self._all(_CLAIMED, (ids, queue_id))
-            if len(rows) != len(claims):
-                raise MessageNotFound(f"{len(claims) - len(rows)} claimed messages are not in the store", where=name,
+    def _fetched(self, name: str, part: Part, at: int, end: int, bodies: bool) -> Chunk:
+        found: list[tuple[Any, ...]] = []
+        queues: list[tuple[str, int]] = []
+        for queue_id, run in groupby(range(at, end), key=part.queue_ids.__getitem__):
+            places = list(run)
+            ids = part.lookup_ids[places[0] : places[-1] + 1]
+            rows = self._all(_CLAIMED[bodies], (json.dumps(ids), queue_id))
+            if len(rows) != len(ids):
+                raise MessageNotFound(f"{len(ids) - len(rows)} claimed messages are not in the store", where=name,
                                       remedy="they were released meanwhile, or run: lior doctor")
-            found += [StoredRow(claim.ordinal, queue, *row) for claim, row in zip(claims, rows, strict=True)]
-        return found
+            found += rows
+            queues.append((self.queue_name(queue_id), len(rows)))
+        return Chunk(part.ordinals[at:end], queues, found, bodies)
 
     # Without a claim
 
-    def peeked(self, queue: str, after: int, to: int, limit: int, size: int) -> Iterator[list[StoredRow]]:
+    def peeked(
+        self, queue: str, after: int, to: int, limit: int, size: int, *, bodies: bool = True
+    ) -> Iterator[Chunk]:
         """What is on disk of a queue, in its order: messages with lookup ids above `after`. Those that a subscription
         has claimed belong to its reader, and are left out."""
         queue_id = self.queue_id(queue)
@@ -132,16 +139,16 @@ class Rows:
         claimed = self._claimed_of(queue_id)
         left, step = limit, PEEKED
         while left > 0:
-            rows = self._all(_SCAN, (queue_id, after, to, min(step, left + len(claimed))))
+            rows = self._all(_SCAN[bodies], (queue_id, after, to, min(step, left + len(claimed))))
             if not rows:
                 return
             after = rows[-1][0]
-            kept = [StoredRow(None, name, *row) for row in rows if row[0] not in claimed][:left]
+            kept = [row for row in rows if row[0] not in claimed][:left] if claimed else rows[:left]
             left -= len(kept)
-            average = 1 + sum(row.size for row in kept) // max(len(kept), 1)
+            average = 1 + (sum([row[1] for row in kept]) // max(len(kept), 1) if bodies else 0)
             step = max(16, min(16384, size // average))
             if kept:
-                yield kept
+                yield Chunk(None, [(name, len(kept))], kept, bodies)
 
     def _claimed_of(self, queue_id: int) -> set[int]:
         found: set[int] = set()
@@ -149,6 +156,8 @@ class Rows:
             definition = Definition.from_bytes(value)
             if queue_id not in definition.queues:
                 continue
-            found.update(claim.lookup_id for claim in self._claims(name, definition.released, definition.last)
-                         if claim.queue_id == queue_id)  # fmt: skip
+            for row in self._rows(name, definition.gone, definition.last):
+                part = row.part(definition.gone, definition.last)
+                found.update(lookup_id for lookup_id, each in zip(part.lookup_ids, part.queue_ids, strict=True)
+                             if each == queue_id)  # fmt: skip
         return found

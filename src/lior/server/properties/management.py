@@ -179,7 +179,12 @@ def _hop(address: str) -> str:
 
 def _transfer(read: Callable[[OutgoingTransferInfo], Value]) -> Callable[[_Subject], Value]:
     """A property that only outgoing queues have."""
-    return lambda subject: None if subject.outgoing is None else read(subject.outgoing.transfer_info)
+
+    def value(subject: _Subject) -> Value:
+        queue = subject.outgoing
+        return None if queue is None else read(subject.manager.outgoing_streams.transfer_info(queue))
+
+    return value
 
 
 def _sequence(info: SequenceInfo) -> bytes:

@@ -32,10 +32,11 @@ class Post(NamedTuple):
     octets: bytes  # head and entity
 
 
-def format_post(origin: Origin, target: str, host: str, content_type: str, entity: bytes) -> Post:
+def format_post(origin: Origin, target: str, host: str, content_type: str, entity: bytes, via: str = "") -> Post:
     """The texts have no line breaks (see `packing`)."""
+    passed = f"Via: {via}\r\n" if via else ""
     head = (f"POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {content_type}\r\n"
-            f"Content-Length: {len(entity)}\r\n{HEADERS}").encode("latin-1")  # fmt: skip
+            f"Content-Length: {len(entity)}\r\n{passed}{HEADERS}").encode("latin-1")  # fmt: skip
     return Post(origin, head + entity)
 
 

@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         self._take_all()
         self._listener.buffered += self._held() - before
         if self._listener.is_crowded and self._held() and not self._ending:
-            log.warning("too much comes in at a time: a request was refused", extra={"fields": {"peer": self._peer}})
+            log.warning("request refused: too much comes in at a time", extra={"fields": {"peer": self._peer}})
             self._refuse(NO_ROOM)
 
     def eof_received(self) -> bool:

@@ -7,11 +7,12 @@ octet for octet, whether they are part of a stream or not (docs/spec-notes.md, S
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lior.names import DirectName
 from lior.queues.change import Change
 from lior.queues.sending import EnqueueStatus
+from lior.wire.http1 import passed_by
 from lior.wire.srmp_message import to_message
 
 if TYPE_CHECKING:
@@ -21,12 +22,21 @@ if TYPE_CHECKING:
 log = logging.getLogger("lior.srmp")
 
 
+MOST_HOPS: Final = 15
+
+
 class Forwarding:
     def __init__(self, hub: Srmp) -> None:
         self._hub = hub
 
     def take(self, received: Received, name: DirectName) -> int:
         hub, request = self._hub, received.request
+        why = self._circle(request.head)
+        if why:
+            hub.incoming.outcomes["circle"] += 1
+            log.warning("a message goes in a circle, and no further", extra={"fields": {
+                "message": str(received.envelope.identifier), "to": received.envelope.to, "why": why}})
+            return 400
         message = to_message(received.envelope, received.entity, request.head + request.body, hub.clock.wall(),
                              destination=str(name))
         message.delivery_guarantee = 1  # whoever takes it on must not lose it
@@ -42,3 +52,11 @@ class Forwarding:
         change.answer(received.reply, 200)
         hub.manager.core.submit(change)
         return 0
+
+    def _circle(self, head: bytes) -> str:
+        """SRMP counts no hops: without this a message would go round until its time is over. HTTP has Via for it."""
+        passed = passed_by(head)
+        own = str(self._hub.manager.core.properties.identifier)
+        if any(entry.partition(" ")[2].strip().casefold() == own for entry in passed):
+            return "it has been here before"
+        return f"{len(passed)} queue managers passed it on" if len(passed) >= MOST_HOPS else ""

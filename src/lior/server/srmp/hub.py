@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from lior.queues.events import (
     ConnectivityChanged,
@@ -21,7 +21,7 @@ from lior.server.srmp.client import HttpClient, Origin
 from lior.server.srmp.forwarding import Forwarding
 from lior.server.srmp.incoming import Incoming
 from lior.server.srmp.listener import Listener
-from lior.server.srmp.packing import place_of
+from lior.server.srmp.packing import MOST_KNOWN, place_of
 from lior.server.srmp.receipts import install
 from lior.server.srmp.sender import Sender
 from lior.server.srmp.settings import SrmpSettings
@@ -30,9 +30,6 @@ from lior.server.srmp.stream_receipts import StreamReceipts
 from lior.server.transfer_security.place import SecurityFiles
 
 log = logging.getLogger("lior.srmp")
-
-MOST_PLACES: Final = 1024
-
 
 class Srmp:
     """Everything between the queues and HTTP. Runs on the engine's loop."""
@@ -53,6 +50,7 @@ class Srmp:
         self.senders: dict[int, Sender] = {}  # by queue id
         self.statuses: Counter[int] = Counter()  # of answers
         self._sent: dict[int, int] = {}  # the highest number sent of each stream, in this run
+        self.receipt_urls: dict[str, str] = {}  # that go with URLs
         self._places: dict[str, tuple[Origin, str, str]] = {}  # of URLs
         self._stopping = False
         self._switching: asyncio.Task[None] | None = None
@@ -149,7 +147,7 @@ class Srmp:
         """See `place_of`."""
         found = self._places.get(to)
         if found is None:
-            if len(self._places) >= MOST_PLACES:
+            if len(self._places) >= MOST_KNOWN:
                 self._places.clear()
             found = self._places[to] = place_of(to, self.settings.outbound)
         return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from lior.errors import AccessDenied, LiorError, Malformed
 from lior.message import Message, MessageClass
-from lior.names import DirectName, parse_format_name
+from lior.names import DirectName
 from lior.protocols.srmp.kinds import Kind, kind_of
 from lior.queues.change import Change, Nobody, Reply
 from lior.queues.definition import QueueType
@@ -26,7 +26,7 @@ from lior.queues.sending import EnqueueStatus
 from lior.security import ANONYMOUS_CALLER, QueueAccess
 from lior.wire.mime import Entity, parse_entity
 from lior.wire.srmp_elements import NO_IDENTIFIER, Envelope
-from lior.wire.srmp_message import format_name_of, to_message
+from lior.wire.srmp_message import parsed_name, to_message
 from lior.wire.srmp_reader import read_envelope
 from lior.wire.srmp_values import identifier
 from lior.wire.strict_xml import Limits
@@ -160,7 +160,7 @@ class Incoming:
         hub, envelope = self._hub, received.envelope
         redirected = hub.settings.inbound.target(envelope.to)
         try:
-            name = parse_format_name(format_name_of(redirected or envelope.to))
+            name = parsed_name(redirected or envelope.to)
         except LiorError as error:
             return self._refused(received.request, f"the destination {envelope.to!r:.200}: {error.what}")
         if not isinstance(name, DirectName):

@@ -36,6 +36,7 @@ class Link(asyncio.Protocol):
         self._answers = Answers(LONGEST_ANSWER)
         self._sizes: deque[int] = deque()  # of the POSTs without an answer
         self._octets = 0
+        self._unwritten: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._why: Exception | None = None
         self._deadline = 0.0  # for the next answer
@@ -43,16 +44,23 @@ class Link(asyncio.Protocol):
 
     @property
     def broke_off(self) -> bool:
-        """It ended within an answer, not between two of them."""
-        return self._why is not None or not self._answers.is_between
+        """It ended within an answer or for a fault, not between two answers. A server that ends a connection with
+        requests in it resets it."""
+        return not isinstance(self._why, ConnectionError | None) or not self._answers.is_between
 
     def post(self, octets: bytes) -> None:
-        assert self._transport is not None
+        """To be followed by `flush`."""
         self._sizes.append(len(octets))
         self._octets += len(octets)
+        self._unwritten.append(octets)
         if len(self._sizes) == 1:
             self._extend()
-        self._transport.write(octets)
+
+    def flush(self) -> None:
+        """Write what was posted."""
+        if self._unwritten and self._transport is not None:
+            octets, self._unwritten = b"".join(self._unwritten), []
+            self._transport.write(octets)
 
     def close(self) -> None:
         """Nobody waits for anything any more."""

@@ -14,17 +14,18 @@ from lior.queues.position import Position
 from lior.server.listening import url_host
 from lior.server.srmp.client import Origin, Post, format_post
 from lior.server.srmp.signatures import signature_text
+from lior.wire.http1 import header_values, passed_by
 from lior.wire.mime import format_entity, parse_entity
 from lior.wire.srmp_elements import StreamId
 from lior.wire.srmp_message import Receipts, to_envelope
-from lior.wire.srmp_reader import read_envelope
+from lior.wire.srmp_reader import check_header_text, read_envelope
 from lior.wire.srmp_writer import EXAMPLES, TEXT, write_envelope
-from lior.wire.strict_xml import parse
 
 if TYPE_CHECKING:
     from lior.server.srmp.hub import Srmp
 
 ORDER_QUEUE: Final = "MSMQ/PRIVATE$/order_queue$"
+MOST_KNOWN: Final = 1024
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _UNRESERVED: Final = "/$;=+,!'()*:@&~\\"  # as web servers of queue managers get them
 
@@ -59,14 +60,12 @@ def _message(hub: Srmp, queue: OutgoingQueue, position: Position) -> Post:
     receipts = Receipts(_admin_url(hub, message), _admin_url(hub, message), _receipts_url(hub, to))
     envelope = to_envelope(message, to, receipts, previous=previous, text_form=hub.settings.text_form)
     if envelope.header_text:
-        parse(f"<x>{envelope.header_text}</x>".encode())  # Malformed for what would break the envelope (SR-043)
+        check_header_text(envelope.header_text)  # it may have come from another queue manager (SR-043)
     if envelope.stream is not None:
         own = hub.manager.core.properties.identifier
         envelope.stream.stream_id = StreamId(own, envelope.stream.stream_id.number)
     octets = write_envelope(envelope, TEXT if hub.settings.text_form else EXAMPLES, signature_text(message))
-    assert message.identifier is not None
-    kind, pieces = format_entity(octets, message.body, message.extension, str(message.source_queue_manager),
-                                 message.identifier.uniquifier % 100_000)
+    kind, pieces = format_entity(octets, message.body, message.extension, str(message.source_queue_manager), 1)
     return _post(hub, to, kind, pieces)
 
 
@@ -74,19 +73,18 @@ def _passed_on(hub: Srmp, queue: OutgoingQueue, message: Message) -> Post:
     """For somebody else: the entity as it came (SR-146)."""
     assert message.soap is not None
     head, _, entity = message.soap.compound_message.partition(b"\r\n\r\n")
-    kind = next((line.partition(b":")[2].strip() for line in head.split(b"\r\n")
-                 if line.lower().startswith(b"content-type:")), b"")
-    text = kind.decode("latin-1")
+    text = b"".join(header_values(head, b"content-type")[:1]).decode("latin-1")
     parse_entity(text, entity)
     assert isinstance(queue.destination, DirectName)
-    return _post(hub, queue.destination.url, text, [entity])
+    via = ", ".join([*passed_by(head), f"1.1 {hub.manager.core.properties.identifier}"])
+    return _post(hub, queue.destination.url, text, [entity], via)
 
 
-def _post(hub: Srmp, to: str, kind: str, pieces: list[bytes]) -> Post:
+def _post(hub: Srmp, to: str, kind: str, pieces: list[bytes], via: str = "") -> Post:
     origin, host, target = hub.place(to)
-    if not kind.isprintable():
-        raise Unsendable("its Content-Type has control characters")
-    return format_post(origin, target, host, kind, b"".join(pieces))
+    if not (kind + via).isprintable():
+        raise Unsendable("its header has control characters")
+    return format_post(origin, target, host, kind, b"".join(pieces), via)
 
 
 def place_of(to: str, outbound: Redirections) -> tuple[Origin, str, str]:
@@ -131,6 +129,16 @@ def _admin_url(hub: Srmp, message: Message) -> str:
 
 def _receipts_url(hub: Srmp, to: str) -> str:
     """Where stream receipts are to go: our order queue, unless an administrator says otherwise."""
+    known = hub.receipt_urls.get(to)
+    if known is not None:
+        return known
+    if len(hub.receipt_urls) >= MOST_KNOWN:
+        hub.receipt_urls.clear()
+    url = hub.receipt_urls[to] = _found_receipts_url(hub, to)
+    return url
+
+
+def _found_receipts_url(hub: Srmp, to: str) -> str:
     settings = hub.settings
     found = settings.receipt_urls.target(to) or settings.default_receipt_url
     return found or f"{urlsplit(to).scheme}://{_own_host(hub, urlsplit(to).scheme)}/{ORDER_QUEUE}"

@@ -113,6 +113,8 @@ class Sender:
             self._try_later()
         finally:
             self._pumping = False
+        if self._link is not None:
+            self._link.flush()
 
     @property
     def _may_send(self) -> bool:

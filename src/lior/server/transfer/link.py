@@ -61,6 +61,7 @@ class Link:
         self._again = False  # the retry timer fired: the next attempt asks nobody first (3.1.5.2.2)
         self._pump_planned = False
         self._turn = 0
+        self._express = False  # what went last was
 
     # Work
 
@@ -123,7 +124,9 @@ class Link:
         self.pump()
 
     def pump(self) -> None:
-        """Send while the window has room."""
+        """Send while the window has room. Of express messages half a window at a time: the peer, who stores nothing,
+        takes and acknowledges one half while we make the other. What has to be stored goes together, for each chunk
+        that comes may be a commit."""
         connection = self.connection
         if connection is None or not connection.is_open:
             self._connect()
@@ -131,16 +134,23 @@ class Link:
         out: list[bytes] = []
         session, batches = connection.session, self._hub.manager.batches
         blocked: set[int] = set()
+        half = session.half_window
         while connection.can_send:
             departure, alone = self._next(blocked)
             if departure is None:
                 break
             most = session.window if alone else min(session.window, SHARE)
+            if self._express:
+                most = min(most, half - len(out) % half)
             positions = batches.lock(departure.queue, self, most, any_priority=alone)
             if not positions:  # its head has to wait for acknowledgements, or cannot be read
                 blocked.add(departure.queue.queue_id)
                 continue
             out += self._send(connection, departure, positions)
+            self._express = not positions[-1].stored
+            if self._express and len(out) >= half:
+                self.wake()
+                break
             if sum(map(len, out)) >= MOST_WRITTEN:
                 self._write(connection, out)  # and see whether the socket takes more
                 out = []
@@ -153,20 +163,15 @@ class Link:
 
     def _send(self, connection: Connection, departure: Departure, positions: list[Position]) -> list[bytes]:
         """The bytes of these messages, which are locked; of those that can be sent."""
-        packets: list[bytes] = []
-        sent: list[Position] = []
-        for position in positions:
-            packet = self._packet(position)
-            if packet:
-                packets.append(packet)
-                sent.append(position)
+        packets, sent = self._packets(departure.queue, positions)
         departures, fates = self._hub.departures, self._hub.manager.core.fates
-        own = self._hub.manager.core.properties.identifier
-        ours = [position for position in sent if position.message.transaction is not None
-                and (position.message.source_queue_manager is own or departures.in_stream(position))]
-        if ours:
-            departures.in_flight.update([position.lookup_id for position in ours])
-            departure.sent(ours)
+        if departure.queue.stream is not None:
+            own = self._hub.manager.core.properties.identifier
+            ours = [position for position in sent if position.message.transaction is not None
+                    and (position.message.source_queue_manager is own or departures.in_stream(position))]
+            if ours:
+                departures.in_flight.update([position.lookup_id for position in ours])
+                departure.sent(ours)
         recoverable = [position.message.delivery_guarantee != 0 for position in sent]
         out = connection.session.send_all(packets, sent, recoverable, self._hub.loop.time())
         if fates is not None:
@@ -175,6 +180,23 @@ class Link:
             if position.message.tracing_requested:
                 self._report(position, connection.address)
         return out
+
+    def _packets(self, queue: OutgoingQueue, positions: list[Position]) -> tuple[list[bytes], list[Position]]:
+        """Without those that can never be sent, which go their own way."""
+        if queue.stream is not None:
+            previous = self._hub.manager.outgoing_streams.previous_for_all(queue, positions)
+        else:  # none of the streams that begin here
+            previous = [0 if (place := position.message.transaction) is None else place.previous_sequence_number
+                        for position in positions]
+        packets, sent, of = list[bytes](), list[Position](), self._hub.packets.of
+        for position, number in zip(positions, previous, strict=True):
+            try:
+                packets.append(of(position, number, self.connection))
+            except LiorError as error:
+                self._refuse(position, error)
+            else:
+                sent.append(position)
+        return packets, sent
 
     def _next(self, blocked: set[int]) -> tuple[Departure | None, bool]:
         """The queue whose head is most urgent; equals take turns (QB-206). And whether it is the only one."""
@@ -192,14 +214,6 @@ class Link:
             if value > urgency:
                 best, urgency = departure, value
         return best, found == 1
-
-    def _packet(self, position: Position) -> bytes:
-        """The locked message as a packet; nothing if it can never be sent."""
-        try:
-            return self._hub.packets.of(position, self.connection)
-        except LiorError as error:
-            self._refuse(position, error)
-            return b""
 
     def _report(self, position: Position, next_hop: str) -> None:
         """3.1.7.1.7: who asked to be told of each step is told."""

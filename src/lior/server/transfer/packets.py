@@ -27,11 +27,11 @@ class Packets:
         self._hub = hub
         self._plain = PlainEncoder()
 
-    def of(self, position: Position, connection: Connection | None) -> bytes:
+    def of(self, position: Position, previous: int, connection: Connection | None) -> bytes:
+        """`previous` is PreviousTxSequenceNumber, for a message of a transaction."""
         message = position.message
         if message.packet and not self._hub.manager.core.is_source(message):
             return passed_on(message)
-        previous = 0 if message.transaction is None else self._hub.manager.outgoing_streams.previous_for(position)
         plain = self._plain.encode(message, previous)
         if plain is not None:
             return plain

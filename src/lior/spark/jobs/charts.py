@@ -181,7 +181,7 @@ def _moments(first: float, last: float, across: object) -> list[str]:
     span = next((each for each in _SPANS if (last - first) / each <= 7), _SPANS[-1])
     style = "%H:%M:%S" if span < 60 else "%H:%M" if span < 43200 and last - first < 86400 else "%m-%d %H:%M"
     found, at = [], math.ceil(first / span) * span
-    marks = [at + each * span for each in range(8) if at + each * span <= last] or [first]
+    marks: list[float] = [at + each * span for each in range(8) if at + each * span <= last] or [first]
     for x in marks:
         place = across(x)
         found.append(f'<line x1="{place:.1f}" x2="{place:.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 4}" '

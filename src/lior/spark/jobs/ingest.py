@@ -12,6 +12,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
 from lior.errors import BadConfiguration
+from lior.spark.files import staged_of
 from lior.spark.jobs.checking import check_server, check_writable, one_of
 from lior.spark.jobs.result import Result, log_run
 from lior.spark.sinks import FORMATS, BatchSink, ParquetBatchSink, sink_for
@@ -39,6 +40,11 @@ class Ingest:
     ca_file: str = ""
     catalog: dict[str, str] | None = None
     options: dict[str, str] = field(default_factory=dict)  # more of the source's
+
+    @property
+    def by_tasks(self) -> bool:
+        """Tasks write the files, and rows say where they are."""
+        return self.format == "archive"
 
     @property
     def checkpoint_path(self) -> str:
@@ -92,10 +98,10 @@ def run(spark: SparkSession, config: Ingest, progress: Callable[[dict[str, Any]]
     try:
         while query.isActive:
             query.awaitTermination(0.5)
-            _note(query.recentProgress, seen, progress)
+            _note(query.recentProgress, seen, progress, config.by_tasks)
             if config.seconds and time.monotonic() - started > config.seconds:
                 query.stop()
-        _note(query.recentProgress, seen, progress)
+        _note(query.recentProgress, seen, progress, config.by_tasks)
         error = query.exception()
     except KeyboardInterrupt:
         query.stop()
@@ -122,16 +128,26 @@ def source_options(config: Ingest) -> dict[str, str]:
              "maxMessagesPerTrigger": str(config.max_messages), "minPartitions": str(config.min_partitions)}
     for name, value in (("credentialsFile", config.credentials_file), ("caFile", config.ca_file),
                         ("columns", ",".join(config.columns)),
-                        ("startingPosition", "takeover" if config.takeover else "")):  # fmt: skip
+                        ("startingPosition", "takeover" if config.takeover else ""),
+                        ("filesTo", staged_of(f"{config.lake.rstrip('/')}/messages") if config.by_tasks else ""),
+                        ):  # fmt: skip
         if value:
             found[name] = value
     return found | config.options
 
 
-def _note(recent: Any, seen: dict[int, int], progress: Callable[[dict[str, Any]], None] | None) -> None:
+def messages_of(progress: Any) -> int:
+    """Of a batch whose rows are files: what lies between its offsets."""
+    (source, *_) = progress.sources
+    start, end = json.loads(source.startOffset or "null"), json.loads(source.endOffset)
+    return int(end["ord"]) - (0 if start is None else int(start["ord"]))  # none before the first batch
+
+
+def _note(recent: Any, seen: dict[int, int], progress: Callable[[dict[str, Any]], None] | None,
+          by_tasks: bool) -> None:  # fmt: skip
     for each in recent:
         batch, rows = each.batchId, each.numInputRows  # as items they are null under Spark Connect
         if rows and batch not in seen:
-            seen[batch] = rows
+            seen[batch] = rows = messages_of(each) if by_tasks else rows
             if progress is not None:
                 progress({"batch": batch, "rows": rows, "total": sum(seen.values())})
