@@ -23,6 +23,7 @@ from lior.queues.ports import (
     ExpectState,
     MoveMessage,
     Operation,
+    Packed,
     PutMessage,
     PutQueue,
     PutState,
@@ -156,6 +157,11 @@ class Plan:
         elif self._state[name] != expected.value:
             raise not_as_expected(*name)
 
+    def _packed(self, packed: Packed) -> None:
+        self._flush_messages()
+        self.statements += packed.content.statements
+        self.bytes += packed.content.bytes
+
     def _flush_messages(self) -> None:
         for chunk in _chunks(self._puts):
             self._insert(chunk)
@@ -259,4 +265,5 @@ _OTHERS: Final[dict[type, Any]] = {
     PutState: Plan._put_state,
     DeleteState: Plan._delete_state,
     ExpectState: Plan._expect_state,
+    Packed: Plan._packed,
 }
