@@ -2,13 +2,13 @@
 
 import pytest
 
-from lior.errors import InvalidParameter, LiorError
+from lior.errors import ClaimBusy, InvalidParameter, LiorError
 from lior.message import Message
 from lior.queues.descriptor import OpenQueueDescriptor
-from lior.queues.publishing import Item
+from lior.queues.publishing import SLICE, Item
 from lior.testing.engine import Answer, ManualEngine
 from tests.queues.conftest import Host
-from tests.queues.scenario import FULL, FullStore
+from tests.queues.scenario import FULL, FullStore, messages
 
 PLAIN, TX = r"DIRECT=OS:.\private$\plain", r"DIRECT=OS:.\private$\tx"
 
@@ -82,3 +82,65 @@ def test_a_batch_whose_commit_fails_was_not_published() -> None:
     store.error = None
     assert found(engine) == [[], []]
     assert publish(engine, 1, b"a") == 2
+
+
+def test_a_large_batch_goes_in_slices_between_which_others_are_served(host: Host) -> None:
+    engine = prepared(host.engine)
+    answer = Answer()
+    publication = engine.manager.publishing.begin("w", 1, answer)
+    assert publication is not None
+    bodies = [b"%d" % number for number in range(3 * SLICE)]
+    for at in range(0, len(bodies), SLICE):
+        publication.add(items(engine, *bodies[at : at + SLICE]))
+        engine.send(engine.sender(PLAIN), body=b"another", delivery_guarantee=1)
+        assert found(engine)[0] == [b"another"] * (at // SLICE + 1)  # and none of the batch
+    publication.end()
+    engine.apply(engine.manager.take_pending())
+    assert not answer.done  # on disk, and on its way to be seen
+    assert 0 < len(found(engine)[1]) < len(bodies)
+    engine.commit()
+    assert answer.result() == 2 * len(bodies)
+    engine = host.crash()
+    plain, transactional = found(engine)
+    assert transactional == bodies
+    assert [body for body in plain if body != b"another"] == bodies
+    places = [message.transaction for message in messages(engine, engine.manager.find_queue(r".\private$\tx"))]
+    assert [each.first_in_transaction for each in places if each] == [True] + [False] * (len(bodies) - 1)
+    assert [each.last_in_transaction for each in places if each] == [False] * (len(bodies) - 1) + [True]
+    assert len({each.transaction_identifier for each in places if each}) == 1
+    assert engine.manager.publishing.last("w") == 1
+
+
+def test_a_crash_before_the_end_of_a_batch_leaves_nothing_of_it(host: Host) -> None:
+    engine = prepared(host.engine)
+    publication = engine.manager.publishing.begin("w", 1, Answer())
+    assert publication is not None
+    publication.add(items(engine, *[b"%d" % number for number in range(2 * SLICE)]))
+    engine.send(engine.sender(PLAIN), body=b"another", delivery_guarantee=1)
+    engine = host.crash()
+    assert found(engine) == [[b"another"], []]
+    assert publish(engine, 1, b"a") == 2
+
+
+def test_who_asks_for_a_batch_that_is_under_way_hears_how_it_ends(engine: ManualEngine) -> None:
+    prepared(engine)
+    for gives_up in (True, False):
+        first, second = Answer(), Answer()
+        publication = engine.manager.publishing.begin("w", 1, first)
+        assert publication is not None
+        publication.add(items(engine, b"a"))
+        assert engine.manager.publishing.begin("w", 1, second) is None
+        with pytest.raises(ClaimBusy):
+            engine.manager.publishing.begin("w", 2, Answer())
+        if gives_up:
+            publication.give_up(InvalidParameter("the caller went away"))
+            engine.commit()
+            assert second.error is not None
+            assert found(engine) == [[], []]
+            core = engine.manager.core
+            assert (core.staged_bytes, core.total_bytes, core.transactions) == (0, 0, {})
+        else:
+            publication.end()
+            engine.commit()
+            assert (first.result(), second.result()) == (2, 0)
+    assert found(engine) == [[b"a"]] * 2

@@ -97,6 +97,28 @@ def test_the_subscription_is_bounded_too(engine: ManualEngine) -> None:
     assert claim(engine, epoch, 3) == 5
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"max_rows": 0}, {"max_rows": 1.5}, {"max_rows": True}, {"max_bytes": -1}, {"max_bytes": 1 << 50},
+     {"claim_timeout": -1.0}, {"claim_timeout": float("nan")}, {"store_express": 1}, {"last": 7}, {"epoch": "mine"}],
+)  # fmt: skip
+def test_what_a_subscription_may_claim_has_bounds_itself(engine: ManualEngine, options: dict[str, Any]) -> None:
+    filled(engine, 1)
+    with pytest.raises(InvalidParameter):
+        subscribe(engine, **options)
+    assert list(engine.manager.subscriptions) == []
+
+
+def test_bytes_that_are_claimed_are_bounded_too(engine: ManualEngine) -> None:
+    filled(engine)
+    size = messages(engine, engine.manager.find_queue(PATH))[0].size
+    epoch = subscribe(engine, max_bytes=4 * size)
+    assert claim(engine, epoch, 0) == 4
+    assert claim(engine, epoch, 4) == 4
+    release(engine, epoch, 3)
+    assert claim(engine, epoch, 4) == 7
+
+
 def test_a_claim_that_nobody_wrote_down_is_answered_again_and_not_extended(engine: ManualEngine) -> None:
     filled(engine)
     epoch = subscribe(engine)

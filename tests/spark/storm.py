@@ -276,7 +276,7 @@ class Storm:
 
 def table_of(lake: Path, kind: str, names: list[str]) -> Any:
     """As readers of each format see it, without Spark."""
-    if kind == "parquet":
+    if kind in ("parquet", "archive"):
         return pq.read_table(lake / "messages", columns=names)
     if kind == "delta":
         from deltalake import DeltaTable

@@ -66,6 +66,8 @@ def stands(server: Serving, job: dict[str, Any]) -> tuple[int, int, int]:
 def tags(lake: Path, kind: str) -> list[int]:
     if not (lake / "messages").exists() and not (lake / "lior").exists():
         return []
+    if kind == "archive" and not list((lake / "messages").glob("batch=*")):
+        return []
     found: list[int] = table_of(lake, kind, ["app_tag"])["app_tag"].to_pylist()
     return sorted(found)
 
@@ -86,7 +88,7 @@ def test_a_driver_killed_after_a_claim_and_after_the_sink_loses_and_doubles_noth
 
 @pytest.mark.torture
 @pytest.mark.timeout(SECONDS * LIVES)
-@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("kind", ["parquet", "archive", "delta", "iceberg"])
 def test_a_batch_whose_driver_dies_at_every_point_is_in_the_lake_once(
     server: Serving, queue: str, tmp_path: Path, kind: str
 ) -> None:
@@ -100,6 +102,10 @@ def test_a_batch_whose_driver_dies_at_every_point_is_in_the_lake_once(
     dies(job, "after offset log", tmp_path)
     assert stands(server, job) == (200, 0, 200) and offsets.exists() and not commits.exists()
     assert tags(lake, kind) == []
+    if kind == "archive":
+        for point in ("mid file", "between files"):
+            dies(job, point, tmp_path)
+            assert tags(lake, kind) == []
     if kind != "parquet":
         dies(job, "between files and table", tmp_path)
         assert not commits.exists() and list(lake.rglob("*.parquet")) != []

@@ -12,6 +12,8 @@ from typing import Any, Final, Protocol
 from lior.errors import LiorError
 from lior.queues.ports import Operation
 
+MANY: Final = 96  # of what steps are made of
+
 
 class Reply(Protocol):
     """Where an answer goes, exactly once. An asyncio future is one."""

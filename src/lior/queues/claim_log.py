@@ -10,13 +10,14 @@ import json
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from itertools import accumulate, compress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from uuid import UUID
 
+from lior.errors import InvalidParameter
 from lior.queues.change import Reply
 from lior.queues.ports import PutState
 
@@ -28,9 +29,24 @@ CLAIMS: Final = "claims"  # and that of the rows of its claims
 ROW: Final = 4096  # claims in one row
 MOST_ROWS_CLAIMED: Final = 1_000_000  # by default
 MOST_BYTES_CLAIMED: Final = 4 << 30
+_BOUNDS: Final = {  # of what a subscription's maker may choose
+    "max_rows": (1, 10 * MOST_ROWS_CLAIMED), "max_bytes": (1, 1 << 40), "claim_timeout": (0.0, 10 * 366 * 86400.0),
+    "store_express": (False, True),
+}  # fmt: skip
 
 _HEAD: Final = Struct("<QI")  # the first ordinal, how many
 _REJECTED: Final = 0  # in place of a queue id: the message was moved away
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in _BOUNDS:
+            raise InvalidParameter(f"a subscription has no option {name!r:.60}", where="options",
+                                   remedy=f"there are {', '.join(_BOUNDS)}")
+        low, high = _BOUNDS[name]
+        kinds = {bool} if name == "store_express" else {int, float} if name == "claim_timeout" else {int}
+        if type(value) not in kinds or not low <= value <= high:
+            raise InvalidParameter(f"{value!r:.60} is no {name}", where="options", remedy=f"use {low} to {high}")
 
 
 class Claim(NamedTuple):

@@ -97,6 +97,12 @@ class ExpectState(NamedTuple):
     value: bytes | None
 
 
+class Packed(NamedTuple):
+    """Operations as the store has prepared them already (`Store.pack`): a large change is prepared in pieces."""
+
+    content: Any
+
+
 Operation = (
     PutMessage
     | DeleteMessage
@@ -108,6 +114,7 @@ Operation = (
     | PutState
     | DeleteState
     | ExpectState
+    | Packed
 )
 
 
@@ -162,6 +169,11 @@ class Store(Protocol):
         """Make the batch durable, all of it or nothing. Raises MessageStorageFailed when there is no
         room (nothing changed, the store stays usable), StoreUnusable when durability can no longer be
         promised (the store must not be used again)."""
+        ...
+
+    def pack(self, operations: Sequence[Operation]) -> Packed:
+        """Do now what there is to do for these before they are applied. Packed ones are applied in the order in which
+        they were packed."""
         ...
 
     def fetch(self, queue_id: int, lookup_id: int) -> StoredMessage | None:

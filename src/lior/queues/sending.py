@@ -101,19 +101,24 @@ class Sending:
         else:
             core.submit(change)
 
-    def stage(self, change: Change, descriptor: OpenQueueDescriptor, message: Message) -> None:
-        """Send to one queue outside a transaction, as part of somebody's change. `check` comes before."""
+    def stage(
+        self, change: Change, descriptor: OpenQueueDescriptor, message: Message, place: MessageTransaction | None = None
+    ) -> None:
+        """Send to one queue, in a transaction if it has a place in one, as part of somebody's change."""
+        size = check_message(message)
         queue = descriptor.require(SEND_ACCESS, "send")
+        self._check_target(queue, descriptor, message, place is not None)
+        self._core.require_room(queue, size)
         self._stamp(change, message)
-        self._stage_send(change, queue, descriptor, message, None)
-        self._core.traffic.sent += 1
+        self._address(queue, descriptor, message, place is not None)
+        if place is not None:
+            message.priority, message.delivery_guarantee = 0, 1  # [MS-MQMQ] 2.2.19.1
+            message.transaction = place
+        self.stage_arrival(change, queue, message, size)
+        change.then(self._count_sent)
 
-    def check(self, descriptor: OpenQueueDescriptor, message: Message, transactional: bool) -> Queue:
-        """Everything but the room for it; the queue that it would go to."""
-        check_message(message)
-        queue = descriptor.require(SEND_ACCESS, "send")
-        self._check_target(queue, descriptor, message, transactional)
-        return queue
+    def _count_sent(self) -> None:
+        self._core.traffic.sent += 1
 
     def _change(self, queue: Queue, message: Message) -> Change:
         """The change for a recoverable message: that of the one before, if this goes to the same queue and nothing

@@ -28,7 +28,7 @@ from lior.errors import (
 )
 from lior.queues.access import Access
 from lior.queues.change import Change, Nobody, Reply
-from lior.queues.claim_log import CLAIMS, SUBSCRIPTION, Claim, ClaimLog, Definition, Row
+from lior.queues.claim_log import CLAIMS, SUBSCRIPTION, Claim, ClaimLog, Definition, Row, check_options
 from lior.queues.core import Core
 from lior.queues.definition import QueueType
 from lior.queues.descriptor import QueueAccessType
@@ -101,6 +101,7 @@ class Subscriptions:
         """Make the subscription, or take it over. Answers its log. Who resumes one names its epoch instead."""
         self._core.require_service()
         _check_name(name)
+        check_options(options)
         self._check_queues(queues, caller)
         ids = [queue.queue_id for queue in queues]
         log = self._logs.get(name.casefold())

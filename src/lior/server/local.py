@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from lior.errors import IllegalPropertyValue, InvalidParameter, LiorError, QueueNotFound, UnsupportedOperation
+from lior.errors import (
+    IllegalPropertyValue,
+    InvalidParameter,
+    LiorError,
+    QueueNotFound,
+    ServiceNotAvailable,
+    UnsupportedOperation,
+)
 from lior.message import Message, ObjectId
 from lior.names import parse_path_name
 from lior.queues.definition import QueueProperties
@@ -25,7 +32,7 @@ from lior.queues.descriptor import (
 from lior.queues.machine import QUEUE_MANAGER
 from lior.queues.manager import QueueManager
 from lior.queues.outgoing import OutgoingQueue
-from lior.queues.publishing import Item
+from lior.queues.publishing import SLICE, Item
 from lior.queues.queue import Queue
 from lior.queues.reading import Reading
 from lior.security import Caller, SecurityDescriptor
@@ -348,12 +355,30 @@ class LocalBackend(Generic[Info]):
             for name in dict.fromkeys(each.destination for each in staged):
                 opened[name] = self.manager.open(
                     name, QueueAccessType.SEND, QueueShareMode.DENY_NONE, caller=self._caller)
-            items = [Item(opened[each.destination], each.message, each.transactional) for each in staged]
-            sent: int = await self._call(self.manager.publishing.publish, writer, batch, items)
+            sent = await self._published(writer, batch, [
+                Item(opened[each.destination], each.message, each.transactional) for each in staged])
         finally:
             for handle in opened.values():
                 self.manager.close(handle)
         await asyncio.to_thread(discard_stages, directory, stages)
+        return sent
+
+    async def _published(self, writer: str, batch: int, items: list[Item]) -> int:
+        """In slices, between which the loop serves others."""
+        future = self.engine.future()
+        publication = self.manager.publishing.begin(writer, batch, FutureReply(future))
+        if publication is not None:
+            try:
+                for at in range(0, len(items), SLICE):
+                    publication.add(items[at : at + SLICE])
+                    await asyncio.sleep(0)
+                publication.end()
+            except LiorError:
+                raise
+            except BaseException:
+                publication.give_up(ServiceNotAvailable("the call was cancelled", where=writer))
+                raise
+        sent: int = await future
         return sent
 
     def _is_published(self, writer: str, batch: int) -> bool:

@@ -21,6 +21,7 @@ from lior.queues.ports import (
     MoveMessage,
     Operation,
     Outline,
+    Packed,
     PutMessage,
     PutQueue,
     PutState,
@@ -130,6 +131,9 @@ class MemoryStore:
 
     def prepare(self, batch: Sequence[Operation]) -> list[Operation]:
         return list(batch)
+
+    def pack(self, operations: Sequence[Operation]) -> Packed:
+        return Packed(list(operations))
 
     def commit(self, plans: Sequence[list[Operation]]) -> None:
         self.apply([operation for plan in plans for operation in plan])
@@ -252,6 +256,10 @@ class MemoryStore:
     def _delete_state(self, state: DeleteState) -> None:
         self._set(self._state, (state.kind, state.key), None)
 
+    def _packed(self, packed: Packed) -> None:
+        for operation in packed.content:
+            _APPLY[type(operation)](self, operation)
+
     def _expect_state(self, expected: ExpectState) -> None:
         if self._state.get((expected.kind, expected.key)) != expected.value:
             raise not_as_expected(expected.kind, expected.key)
@@ -273,4 +281,5 @@ _APPLY: Final[dict[type, Callable[[MemoryStore, Any], None]]] = {
     PutState: MemoryStore._put_state,
     DeleteState: MemoryStore._delete_state,
     ExpectState: MemoryStore._expect_state,
+    Packed: MemoryStore._packed,
 }

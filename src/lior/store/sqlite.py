@@ -27,6 +27,7 @@ from lior.queues.ports import (
     LoadedState,
     Operation,
     Outline,
+    Packed,
     PutQueue,
     StoredMessage,
 )
@@ -206,6 +207,9 @@ class SqliteStore:
         plan.add(batch)
         self._highest = plan.highest
         return plan
+
+    def pack(self, operations: Sequence[Operation]) -> Packed:
+        return Packed(self.prepare(operations))
 
     def commit(self, plans: Sequence[Plan]) -> None:
         """Make the batches behind the plans durable in one transaction."""

@@ -10,7 +10,6 @@ A file gets its name when all of it is on disk; what has none is worthless, and 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -161,10 +160,10 @@ def used(directory: Path) -> int:
     return total
 
 
-def expire(directory: Path, seconds: float) -> int:
-    """Remove what was put aside longer ago than this; answers how many files."""
-    removed, before = 0, time.time() - seconds
-    with suppress(FileNotFoundError):
+def expire(directory: Path, before: float) -> int:
+    """Remove what was put aside before this time, whole or not; answers how many files."""
+    removed = 0
+    with suppress(OSError):
         for file in (directory / DIRECTORY).iterdir():
             with suppress(OSError):
                 if file.stat().st_mtime < before:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from lior.errors import LiorError
 from lior.server.bulk.entrance import NAME, Entrance
 from lior.server.bulk.flight_server import BulkServer
 from lior.server.bulk.settings import BulkSection
-from lior.store import stages
+from lior.server.bulk.sweeping import Sweeper
 
 
 def main() -> None:
@@ -29,7 +30,7 @@ def main() -> None:
         sys.exit(1)
     print(json.dumps({"port": server.port}), flush=True)  # noqa: T201
     gc.set_threshold(100_000, 20, 20)  # rows of a batch are many objects and none of them garbage
-    _expire(Path(given["directory"]), BulkSection(**given["settings"]))
+    Sweeper(Path(given["directory"]), BulkSection(**given["settings"]).stage_timeout, time.time).start()
     server.serve()
 
 
@@ -51,14 +52,6 @@ def _end_with_parent() -> None:
     """The pipe closes when the queue manager ends, however it ends."""
     sys.stdin.read()
     os._exit(0)
-
-
-def _expire(directory: Path, settings: BulkSection) -> None:
-    """What nobody publishes goes away: at the start and then every now and again."""
-    stages.expire(directory, settings.stage_timeout)
-    timer = threading.Timer(min(settings.stage_timeout / 2, 600.0), _expire, (directory, settings))
-    timer.daemon = True
-    timer.start()
 
 
 if __name__ == "__main__":
