@@ -20,7 +20,6 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 # The tests start hundreds of processes: what they import is compiled once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
-export PYTHONPYCACHEPREFIX := $(CURDIR)/$(BUILD)/pycache
 
 RUNTIME := $(VENV)/.lior-runtime
 SPARK := $(VENV)/.lior-spark

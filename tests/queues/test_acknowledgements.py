@@ -126,7 +126,7 @@ def test_an_acknowledgement_field_by_field(engine: ManualEngine, scenario: Scena
     assert not ack.positive_journaling_requested and not ack.negative_journaling_requested
     assert (ack.time_to_reach_queue, ack.time_to_be_received) == (0xFFFFFFFF, 0xFFFFFFFF)
     assert ack.security is None and ack.transaction is None
-    assert ack.body == (b"" if "NACK" not in scenario[0] else b"body")
+    assert (ack.body, ack.body_type) == ((b"body", 8) if "NACK" in scenario[0] else (b"", 0))
     assert ack.source_queue_manager == engine.manager.core.properties.identifier
     assert ack.identifier is not None and ack.identifier.to_bytes() != ack.correlation_id
     assert ack.destination_queue == ADMIN and ack.sent_time == ack.arrival_time == engine.clock.wall()

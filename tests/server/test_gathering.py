@@ -11,7 +11,7 @@ import pytest
 from lior.client.aio import Queue
 from lior.client.message import build
 from lior.errors import LiorError, Timeout
-from lior.message import ObjectId
+from lior.message import Message, ObjectId
 from lior.queues.many import MOST
 from lior.queues.ports import PutMessage
 from lior.queues.send_batches import Sent
@@ -107,6 +107,18 @@ async def test_one_that_is_refused_takes_no_other_with_it(tmp_path: Path) -> Non
         answers = await sends(host, *[(QUEUE, kind) for kind in kinds])
         assert [isinstance(answer, LiorError) for answer in answers] == [False, True, True, False]
         assert await bodies(host) == [b"0", b"3"]
+
+
+@looped
+async def test_a_message_that_is_none_is_its_callers_trouble_and_nobody_elses(tmp_path: Path) -> None:
+    async with running(tmp_path) as host, await host.qm.open_queue(QUEUE, "send") as queue:
+        await queue.send(b"first")
+        wrong: Any = Message(b"x", delivery_guarantee=1, priority="high")  # type: ignore[arg-type]
+        futures = begun(host, queue, 3)
+        futures.append(asyncio.ensure_future(host.qm.backend.send(queue.handle, wrong, None)))
+        *sent, refused = await asyncio.gather(*futures, return_exceptions=True)
+        assert isinstance(refused, TypeError) and all(isinstance(answer, ObjectId) for answer in sent)
+        assert await bodies(host) == [b"first", b"0", b"1", b"2"]
 
 
 @looped

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from lior.errors import InvalidParameter, LiorError, StoreCorrupt, StoreVersion
 from lior.message import NULL_GUID, Message, MessageSecurity, MessageSoap, MessageTransaction, ObjectId
-from lior.store import record
 from lior.store.record import decode, encode
+from lior.store.record_fields import encode_fields
+from lior.store.record_usual import encode_usual
 from tests.store.messages import GUID_1, full_message
 
 OF_THE_POSITION = {"lookup_identifier", "arrival_time", "abort_count", "move_count", "last_move_time"}
@@ -199,8 +200,8 @@ def test_any_bytes_read_or_end_in_a_typed_error(data: bytes, sealed: bool) -> No
 def test_a_usual_message_has_the_same_bytes_by_the_short_way_and_the_long_one(changes: dict[str, Any]) -> None:
     usual = {"identifier": ObjectId(UUID(int=5), 77), "source_queue_manager": UUID(int=5), "sent_time": 1.7e9}
     message = Message(b"body", **{**usual, **changes})
-    short = record._encode_usual(message)
-    assert short is None or short == record._encode_fields(message)
+    short = encode_usual(message)
+    assert short is None or short == encode_fields(message)
     part = message.transaction
     unusual = part is not None and (part.final_ack_required or not part.previous_sequence_number)
     assert (short is None) is (unusual or any(name in changes for name in ("correlation_id", "tracing_queue"))) or (
@@ -216,6 +217,6 @@ def test_a_usual_message_has_the_same_bytes_by_the_short_way_and_the_long_one(ch
 ))
 def test_every_other_field_takes_the_long_way(name: str) -> None:
     message = Message(b"", identifier=ObjectId(GUID_1, 7), source_queue_manager=GUID_1, sent_time=1.7e9)
-    assert record._encode_usual(message) is not None
+    assert encode_usual(message) is not None
     setattr(message, name, getattr(full_message(), name))
-    assert record._encode_usual(message) is None
+    assert encode_usual(message) is None

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import zlib
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from lior.errors import LiorError, MessageStorageFailed, StoreCorrupt, StoreForeign, StoreUnusable, StoreVersion
 from lior.message import Message
-from lior.queues.ports import DeleteMessage, PutMessage, PutQueue, PutState
+from lior.queues.ports import DeleteMessage, DeleteMessages, PutMessage, PutQueue, PutState
 from lior.store import plan, recovery, schema
 from lior.store.sqlite import SqliteStore
 from tests.store.messages import PRIORITY_3, put
@@ -464,11 +465,22 @@ def test_a_batch_of_one_kind_is_one_statement_and_kinds_that_alternate_are_gathe
     assert len(planned.statements) == 3
 
 
+@pytest.mark.parametrize("gone", [range(2, 9), [2, 3, 5], [5, 3, 4], [3, 3, 5], [2, 2, 2], [7], []])
+def test_what_is_deleted_is_what_was_named_whether_or_not_it_is_a_run(tmp_path: Path, gone: Sequence[int]) -> None:
+    store = SqliteStore(tmp_path)
+    store.apply([put(n) for n in range(1, 11)])
+    store.apply([DeleteMessages(1, [PRIORITY_3 + n for n in gone])])
+    left = [stored.lookup_id - PRIORITY_3 for stored in store.scan(1, 0, 100)]
+    assert left == [n for n in range(1, 11) if n not in gone]
+    store.close()
+
+
 def test_deletes_and_fetches_use_the_index(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     planned = plan.Plan(0)
-    planned.add([DeleteMessage(1, n) for n in range(40)])
-    for sql, values in [planned.statements[0], ("SELECT hdr FROM m WHERE q=? AND l=?", (1, 1))]:
+    planned.add([*[DeleteMessage(1, n) for n in range(40)], *[DeleteMessage(2, 2 * n) for n in range(40)]])
+    assert len(planned.statements) == 2
+    for sql, values in [*planned.statements, ("SELECT hdr FROM m WHERE q=? AND l=?", (1, 1))]:
         (row,) = store._writer.execute("EXPLAIN QUERY PLAN " + sql, values).fetchall()
         assert "SEARCH m USING INDEX m_position" in row[3]
     store.close()

@@ -151,6 +151,16 @@ def test_a_property_is_put_by_the_one_name_for_it() -> None:
         refuses(built(9, [], flags=flags))
 
 
+@pytest.mark.spec("QC-097")
+def test_the_interface_of_an_invocation_is_none_and_its_numbers_stand_in_their_order() -> None:
+    good = built(7, [(3, 4)])
+    lcid, flags = struct.unpack_from("<II", good, 20)
+    assert struct.unpack_from("<i16s", good) == (7, bytes(16))
+    assert (read(good).lcid, read(good).flags) == (lcid, flags)
+    for at in range(4, 20):
+        refuses(good[:at] + b"\1" + good[at + 1 :])
+
+
 @pytest.mark.spec("QC-095")
 def test_an_argument_of_an_impossible_type_is_refused() -> None:
     good = built(1, [(3, 4)])

@@ -18,7 +18,7 @@ from tests.wire.packet_checks import SID, G, agreed, built, patched, refused
 from tests.wire.packets import plain
 
 
-@pytest.mark.spec("MQ-123")
+@pytest.mark.spec("MQ-123", "QB-055")
 @pytest.mark.parametrize("connector", [None, G])
 def test_a_transaction_header_has_20_bytes_or_36(connector: bytes | None) -> None:
     packet = built(transaction=Transaction(TransactionHeader(0, 1 << 32 | 2, 3, 0), connector)).encode()
@@ -35,7 +35,7 @@ def test_unused_transaction_bits_are_ignored() -> None:
     assert transaction is not None and transaction.header.flags == 0xFF00000E
 
 
-@pytest.mark.spec("MQ-126")
+@pytest.mark.spec("MQ-126", "QB-055")
 @pytest.mark.parametrize(("number", "previous", "good"), [
     (0, 0, False), (1, 0, True), (1, 1, False), (2, 3, False), (0xFFFFFFFF, 0xFFFFFFFE, True),
     (0xFFFFFFFF, 0xFFFFFFFF, False), (0xFFFFFFFF, 0, True)])

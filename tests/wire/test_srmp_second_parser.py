@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from uuid import UUID
 
 import pytest
@@ -11,9 +12,19 @@ from lxml import etree
 
 from lior.message import INFINITE, Message, MessageSoap, ObjectId
 from lior.names import parse_format_name
-from lior.wire.srmp_elements import Msmq
+from lior.wire.srmp_elements import (
+    CommitmentReceipt,
+    DeliveryReceipt,
+    Envelope,
+    Msmq,
+    Services,
+    Stream,
+    StreamId,
+    StreamReceipt,
+)
 from lior.wire.srmp_message import Receipts, to_envelope
 from lior.wire.srmp_reader import read_envelope
+from lior.wire.srmp_values import format_date
 from lior.wire.srmp_writer import EXAMPLES, TEXT, write_envelope
 
 NS = {"se": "http://schemas.xmlsoap.org/soap/envelope/", "rp": "http://schemas.xmlsoap.org/rp/",
@@ -57,14 +68,38 @@ def test_another_parser_finds_the_same(
     assert (root.find(".//m:DeadLetter", NS) is not None) is dead
     ends = root.findtext(".//m:TTrq", namespaces=NS)
     assert ends is not None and len(ends) == 15
-    if reach == INFINITE:
-        assert ends == "20380119T031407"
+    end = 2**31 - 1 if reach == INFINITE else min(sent + reach, 2**31 - 1)
+    assert ends == time.strftime("%Y%m%dT%H%M%S", time.gmtime(end))
+    assert end < 2**31 - 1 or ends == "20380119T031407"
     header = root.find("se:Header", NS)
     assert header is not None
     assert [child.tag for child in header][:2] == [f"{{{NS['rp']}}}path", f"{{{NS['s']}}}properties"]
     again = read_envelope(octets)
     assert again.label == speakable(label)
     assert isinstance(again.msmq, Msmq) and again.msmq.app == app
+
+
+@pytest.mark.spec("SR-189")
+def test_every_entry_of_the_header_has_its_place() -> None:
+    envelope = Envelope(
+        TO, "label", services=Services(durable=True), stream=Stream(StreamId(GUID, 7), 2, 1, "http://me/r"),
+        delivery_receipt=DeliveryReceipt(1, f"uuid:1@{GUID}"),
+        commitment_receipt=CommitmentReceipt(1, True, f"uuid:2@{GUID}"),
+        stream_receipt=StreamReceipt(StreamId(GUID, 7), 2),
+        msmq=Msmq(), header_text='<mine xmlns="u"/>',
+    )  # fmt: skip
+    root = etree.fromstring(write_envelope(envelope, EXAMPLES, '<Signature xmlns="d"/>'))
+    header, body = root
+    assert [etree.QName(entry).localname for entry in header] == [
+        "path", "properties", "services", "Stream", "streamReceipt", "deliveryReceipt", "commitmentReceipt", "Msmq",
+        "Signature", "mine"]  # fmt: skip
+    assert etree.QName(body).localname == "Body" and len(body) == 0
+
+
+@pytest.mark.spec("SR-031")
+@pytest.mark.parametrize("seconds", [2**31 - 1, 2**31, 2**32 - 1, 1e11])
+def test_a_moment_that_31_bits_do_not_hold_is_the_last_that_they_do(seconds: float) -> None:
+    assert format_date(seconds) == "20380119T031407"
 
 
 @pytest.mark.spec("SR-043", "SR-189")

@@ -99,7 +99,10 @@ class SendBatches:
         if queue is None or core.broken is not None or len(messages) > MOST or not _takes(descriptor, queue, alone):
             return False
         guarantee = None if alone else 0 if express else 1
-        sizes = [usual_size(message, guarantee) for message in messages]
+        try:
+            sizes = [usual_size(message, guarantee) for message in messages]
+        except Exception:  # one that is none: who sent it hears what is wrong with it, and nobody else
+            return False
         if not all(sizes):
             return False
         total = sum(sizes)

@@ -143,9 +143,9 @@ class Gathering:
                 self._manager.transactions.send_alone(handle, message, answer)
             else:
                 self._manager.sending.send(handle, message, None, answer)
-        except LiorError as error:
-            answer.set_exception(error)
-
+        except Exception as error:  # a defect of the caller's, too, is his to hear of and not the loop's
+            if not answer.done():
+                answer.set_exception(error)
 
     def _told_later(self, answers: Sequence[Answer], positions: Sequence[Position], error: LiorError | None) -> None:
         if error is not None:

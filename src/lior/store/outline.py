@@ -9,9 +9,10 @@ from lior.errors import StoreCorrupt
 from lior.message import NULL_CORRELATION_ID, NULL_GUID, ObjectId
 from lior.queues.ports import Outline
 from lior.store import record
+from lior.store.record_fields import guid_of
 
 _FIRST: Final = 5  # behind version and checksum
-_LABEL, _CORRELATION, _ADMINISTRATION_QUEUE = 1, 5, 14  # tags of store/record.py
+_LABEL, _CORRELATION, _ADMINISTRATION_QUEUE = 1, 5, 14  # tags of store/record_fields.py
 _IDENTIFIER, _TRANSACTION, _SOURCE = 19, 26, 40
 _LONG: Final = 255
 
@@ -31,10 +32,10 @@ def outline(lookup_id: int, header: bytes) -> Outline:
                 size = int.from_bytes(header[at : at + 4], "little")
                 at += 4
             if tag == _IDENTIFIER:
-                identifier = ObjectId(record.guid_of(header[at : at + 16]),
+                identifier = ObjectId(guid_of(header[at : at + 16]),
                                       int.from_bytes(header[at + 16 : at + 20], "little"))  # fmt: skip
             elif tag == _SOURCE:
-                source = record.guid_of(header[at : at + 16])
+                source = guid_of(header[at : at + 16])
             elif tag == _LABEL:
                 label = header[at : at + size].decode("utf-8", "surrogatepass")
             elif tag == _TRANSACTION:

@@ -41,6 +41,7 @@ GUARD: Final = "SELECT 1 FROM m WHERE q=? AND l=?"  # a statement that must find
 EXPECT: Final = "SELECT 1 WHERE (SELECT value FROM state WHERE kind=? AND key=?) IS NOT ?"  # so must this
 _MOVE: Final = ("UPDATE m SET q=?3, l=?4, a=?5, v=?6, u=?7, t=coalesce(?8, t), "
                 "k=row_check(?3, ?4, n, e, coalesce(?8, t), ?5, ?6, ?7) WHERE q=?1 AND l=?2")
+_DELETE_ALL: Final = "DELETE FROM m WHERE q=? AND l BETWEEN ? AND ?"
 _COUNTS: Final = "UPDATE m SET a=?3, k=row_check(q, l, n, e, t, ?3, v, u) WHERE q=?1 AND l=?2"
 _PUT_QUEUE: Final = "INSERT OR REPLACE INTO queue VALUES (?, ?, ?, ?, ?)"
 
@@ -166,13 +167,20 @@ class Plan:
         for chunk in _chunks(self._puts):
             self._insert(chunk)
         for queue_id, lookups in self._deletes.items():
-            for at in range(0, len(lookups), ROWS):
-                some = lookups[at:at + ROWS]
-                self.statements.append((_delete(len(some)), (queue_id, *some)))
-                self.bytes += 256 * len(some)
+            self._delete_some(queue_id, lookups)
         for change in self._changes:
             self._change(change)
         self._puts, self._deletes, self._changes, self._touched = [], {}, [], {}
+
+    def _delete_some(self, queue_id: int, lookups: list[int]) -> None:
+        self.bytes += 256 * len(lookups)
+        first, last = (lookups[0], lookups[-1]) if lookups else (0, 0)
+        if last - first == len(lookups) - 1 and lookups == list(range(first, last + 1)):
+            self.statements.append((_DELETE_ALL, (queue_id, first, last)))  # nothing else can be among them
+            return
+        for at in range(0, len(lookups), ROWS):
+            some = lookups[at:at + ROWS]
+            self.statements.append((_delete(len(some)), (queue_id, *some)))
 
     def _insert(self, puts: list[PutMessage]) -> None:
         values: list[Any] = []

@@ -54,7 +54,7 @@ class ScapyClient:
         options = {"auth_level": level} if level else {}
         kind = _Wide if wide else DCERPC_Client
         self._client = kind(DCERPC_Transport.NCACN_IP_TCP, ndr64=wide, verb=False, ssp=security, **options)
-        self._client.connect(host, port=port, timeout=30)
+        self._client.connect(host, port=port, timeout=60)
         self.bound = bool(self._client.bind(find_dcerpc_interface(interface)))
 
     def __enter__(self) -> Self:

@@ -503,7 +503,7 @@ def test_thousands_of_connections_do_not_keep_others_out(server: RpcDaemon, witn
         for number in range(count):
             stream = socket.socket()
             stream.setblocking(True)
-            stream.settimeout(30)
+            stream.settimeout(60)
             stream.bind((f"127.1.{number // 200 % 250}.{chance.randrange(1, 250)}", 0))
             try:
                 stream.connect((server.address, 2103))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from ipaddress import IPv4Address
 from random import Random
 
@@ -10,10 +11,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lior.errors import Malformed
 from lior.protocols.multicast.receiver import Budget, Deliver, Lost, Receiver
 from lior.protocols.multicast.settings import PgmSettings
 from lior.protocols.multicast.source import Source
-from lior.wire.pgm import SERIAL, Data, Fragment, Nak, Options, Packet, PacketType, Spm, Tsi, decode, encode
+from lior.wire.pgm import (
+    SERIAL,
+    Data,
+    Fragment,
+    Nak,
+    Options,
+    Packet,
+    PacketType,
+    Spm,
+    Tsi,
+    checksum,
+    decode,
+    encode,
+)
 from tests.protocols.multicast.network import GROUP, GSI, OWN, PORT, Network
 
 FAST = PgmSettings(rate=10_000_000)
@@ -41,6 +56,48 @@ def test_a_receiver_that_loses_every_third_packet_gets_everything_once_and_in_or
     asked = {sequence for _, sequence in net.hosts[1].naks}
     assert asked <= confirmed == repaired
     assert not net.hosts[0].naks
+
+
+def foreign(kind: int, rest: bytes) -> bytes:
+    """A packet of a type of RFC 3208's that [MC-MQSRM] 2.1.3 leaves out, with its checksum."""
+    octets = bytearray(struct.pack(">HHBBH6sH", 0xC001, PORT, kind, 0, 0, GSI, 0) + rest)
+    octets[6:8] = checksum(bytes(octets)).to_bytes(2, "big")
+    return bytes(octets)
+
+
+@pytest.mark.spec("SR-015")
+@pytest.mark.parametrize("kind", [0x01, 0x02, 0x03, 0x07, 0x09, 0x0B, 0x0D, 0x0F], ids=hex)
+@pytest.mark.parametrize("rest", [b"", bytes(48), b"\xff" * 48])
+def test_polls_and_requests_that_nobody_here_answers_are_passed_over(kind: int, rest: bytes) -> None:
+    net = Network(Random(1), 1, FAST)
+    net.source.send(messages(1)[0])
+    net.run(1)
+    receiver, sent = net.hosts[0].receiver, len(net.sent)
+    assert receiver is not None
+    assert receiver.receive(decode(foreign(kind, rest)), net.now) == []
+    net.source.nak(decode(foreign(kind, rest)), net.now)
+    assert len(net.sent) == sent
+    more = messages(3)
+    for apdu in more:
+        net.source.send(apdu)
+    net.run(1)
+    assert net.hosts[0].delivered == [messages(1)[0], *more]
+
+
+@pytest.mark.spec("SR-015")
+@pytest.mark.parametrize("body", [
+    Data(1, 1, b"x"), Data(1, 1, b"x", repair=True), Nak(1, OWN, GROUP), Nak(1, OWN, GROUP, confirms=True),
+])  # fmt: skip
+def test_parity_packets_are_dropped(body: Data | Nak) -> None:
+    kind = (PacketType.NCF if body.confirms else PacketType.NAK) if isinstance(body, Nak) else (
+        PacketType.RDATA if body.repair else PacketType.ODATA)
+    octets = bytearray(encode(Packet(GSI, 0xC001, PORT, kind, body)))
+    assert decode(bytes(octets)).body == body
+    octets[5] |= 0x80
+    octets[6:8] = bytes(2)
+    octets[6:8] = checksum(bytes(octets)).to_bytes(2, "big")
+    with pytest.raises(Malformed):
+        decode(bytes(octets))
 
 
 @pytest.mark.spec("SR-017", "SR-019", "SR-027", "SR-016")
@@ -354,3 +411,31 @@ def test_the_leading_edge_is_the_last_data_sent_not_the_last_that_waits() -> Non
             last = packet.body.sequence
         elif isinstance(packet.body, Spm):
             assert packet.body.lead == last
+
+
+def jump(receiver: Receiver, to: int) -> list[object]:
+    """The first packet, and one from far ahead."""
+    found: list[object] = []
+    for sequence in (0, to):
+        packet = Packet(GSI, 7, PORT, PacketType.ODATA, Data(sequence, 0, b"x"))
+        found += receiver.receive(decode(encode(packet)), 0.0)
+    return [effect for effect in found if isinstance(effect, Lost)]
+
+
+@pytest.mark.spec("SR-026")
+def test_forged_gaps_of_many_sources_take_no_more_memory_than_one_may() -> None:
+    budget = Budget(1 << 20, numbers=2000)
+    receivers = [
+        Receiver(FAST, Tsi(GSI, number), GROUP, PORT, OWN, lambda: 0.5, budget) for number in range(4)
+    ]
+    assert jump(receivers[0], 1901) == []
+    assert budget.numbers == 1900
+    assert jump(receivers[1], 1501) == [Lost(1500)]  # as if it had joined now
+    assert jump(receivers[2], 501) == []  # what a source needs it has, whatever others take
+    assert budget.numbers == 1900 + 500
+    receivers[0].close()
+    assert budget.numbers == 500
+    assert jump(receivers[3], 1501) == []
+    for receiver in receivers:
+        receiver.close()
+    assert budget.numbers == 0

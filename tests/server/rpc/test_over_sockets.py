@@ -256,17 +256,23 @@ def test_a_client_that_goes_away_in_a_transaction_gives_back_what_it_had(server:
 
 
 @pytest.mark.spec("MP-032")
-def test_a_queue_format_with_a_suffix_that_there_is_none_of_is_refused_and_the_connection_goes_on(
+def test_a_queue_format_of_a_kind_or_suffix_that_there_is_none_of_is_refused_and_the_connection_goes_on(
     server: Serving, queue: Any
 ) -> None:
     raw = Raw(socket_of(server))
-    codec = QMCOMM.methods[2].request
-    stub = bytearray(codec.encode([format_of(QUEUE), 0, 1, 0, NO_GUID, 0]))
-    stub[5] = 0x0F  # m_SuffixAndFlags
-    _, data = raw.association.request(QMCOMM, 2, bytes(stub))
-    raw.socket.sendall(data)
-    fault = raw._next()
-    assert isinstance(fault, Fault) and fault.status == 0x000006F7
+
+    def answer(at: int, value: int) -> Any:
+        stub = bytearray(QMCOMM.methods[2].request.encode([format_of(QUEUE), 0, 1, 0, NO_GUID, 0]))
+        stub[at] = value
+        _, data = raw.association.request(QMCOMM, 2, bytes(stub))
+        raw.socket.sendall(data)
+        return raw._next()
+
+    kind = answer(4, 9)  # m_qft
+    assert isinstance(kind, Fault) and kind.status == 0x000006F7
+    suffix = answer(5, 0x0F)  # m_SuffixAndFlags
+    assert isinstance(suffix, Answer)
+    assert QMCOMM.methods[2].response.decode(suffix.stub).result == 0xC00E001E
     assert raw.open(1).result == 0
     raw.close()
 

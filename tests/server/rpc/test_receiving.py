@@ -10,6 +10,7 @@ import pytest
 from lior.errors import HRESULTS
 from lior.message import Message, MessageSecurity, MessageTransaction, ObjectId
 from lior.queues.events import AccessAudited
+from lior.server.rpc.methods.tables import Numbers
 from lior.wire.interfaces.qmcomm2 import QMCOMM2
 from lior.wire.interfaces.structures import (
     MQ_ACTION_PEEK_CURRENT,
@@ -255,7 +256,7 @@ def enlisted(client: Client) -> Any:
     return uow
 
 
-@pytest.mark.spec("MP-167", "MP-083", "MP-059")
+@pytest.mark.spec("MP-167", "MP-083", "MP-059", "MP-057")
 def test_a_message_that_just_fits_is_received_whole(server: Server) -> None:
     server.manager.sending.authenticate = lambda message, name, transactional: 7
     server.engine.send(server.engine.sender(), secured())
@@ -271,6 +272,7 @@ def test_a_message_that_just_fits_is_received_whole(server: Server) -> None:
     assert response.result == 0
     ptb = response.ptb
     assert (ptb.pp_sender_id, ptb.pul_sender_id_type) == (SECURITY.sender_identifier, 1)
+    assert ptb.pul_sender_id_len_prop == len(SECURITY.sender_identifier) == 12
     assert (ptb.pp_sender_cert, ptb.pp_signature, ptb.pp_symm_keys) == (b"certificate", b"signature", b"symmetric")
     assert (ptb.ppwcs_prov_name, ptb.pul_prov_type) == ("provider\0", 1)
     assert (ptb.pul_hash_alg, ptb.pul_encrypt_alg, ptb.p_authenticated) == (0x8004, 0x6801, 9)
@@ -584,6 +586,15 @@ def test_contexts_have_no_pattern(server: Server) -> None:
     steps = {b - a for a, b in pairwise(found)}
     assert len(steps) == 299
     assert not set(found) & {each.handle for each in server.manager.opening.descriptors.values()}
+
+
+@pytest.mark.spec("MP-081")
+def test_a_number_is_never_zero_nor_that_of_another(server: Server) -> None:
+    """Even if chance would have it so."""
+    drawn = iter([0, 7, 0, 11, 7, 8, 9])
+    numbers = Numbers(lambda bits: next(drawn))
+    assert numbers.free(()) == 7
+    assert numbers.free({7}, {8}) == 9
 
 
 @pytest.mark.spec("MP-163")

@@ -38,7 +38,7 @@ def qm(server: Serving) -> Iterator[lior.QueueManager]:
 
 def several(server: Serving, *requests: bytes) -> list[int]:
     """Statuses of what was sent at once, until the server ends the connection or all are answered."""
-    with socket.create_connection((server.address, PORT), timeout=30) as connection:
+    with socket.create_connection((server.address, PORT), timeout=120) as connection:
         sender = threading.Thread(target=lambda: send_all(connection, b"".join(requests)))
         sender.start()
         found = b""
@@ -50,7 +50,7 @@ def several(server: Serving, *requests: bytes) -> list[int]:
             if not more:
                 break
             found += more
-        sender.join(30)
+        sender.join(120)
     return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", found)]
 
 
@@ -69,7 +69,7 @@ def test_what_comes_in_a_row_is_answered_in_its_order(server: Serving, qm: lior.
                 for number, body in enumerate(bodies)]  # fmt: skip
     assert several(server, *requests) == [400 if number % 7 == 3 else 200 for number in range(300)]
     with qm.open_queue(PLAIN) as queue:
-        found = [queue.receive(timeout=5).body for _ in range(qm.queue(PLAIN).messages)]
+        found = [queue.receive(timeout=60).body for _ in range(qm.queue(PLAIN).messages)]
     assert found == [body for number, body in enumerate(bodies) if number % 7 != 3]
 
 
@@ -316,11 +316,12 @@ def test_a_stream_behind_one_that_must_be_sent_again_comes_again_with_it(
     assert [number for number, _ in seen] == [0] * 6 + [1] * 4
 
 
-def test_a_server_that_never_answers_the_rest_gets_it_again_later(server: Serving, qm: lior.QueueManager) -> None:
+def test_a_server_that_never_answers_the_rest_gets_it_again_later(tmp_path: Path) -> None:
     def deaf(number: int, requests: list[bytes]) -> tuple[bytes, bool]:
         return (answer() if number > 1 or len(requests) < 4 else b""), True
 
-    with Scripted(deaf) as to:
+    with desk.serving(tmp_path / "data", srmp__send_timeout=4.0) as server, desk.connect(server) as qm, \
+            Scripted(deaf) as to:  # fmt: skip
         send(qm, to, 10)
         desk.eventually(lambda: not outgoing_to(qm, to), 60)
         done = [body(octets) for number, octets in to.seen if number == 2]
@@ -344,5 +345,5 @@ def test_receipts_and_streams_between_two_servers_in_a_row(tmp_path: Path) -> No
             for number in range(500):
                 transaction.send(name, b"%d" % number)
         with there.open_queue(desk.STREAM) as queue:
-            assert [queue.receive(timeout=30).body for _ in range(500)] == [b"%d" % number for number in range(500)]
+            assert [queue.receive(timeout=120).body for _ in range(500)] == [b"%d" % number for number in range(500)]
         desk.eventually(lambda: not sum(i.messages for i in here.queues() if i.kind == "outgoing"), 60)

@@ -247,6 +247,10 @@ REFUSED: dict[str, Callable[[bytes], bytes]] = {
     "two vias": sub("</path>", "<rev><via/><via/></rev></path>"),
     "a receipt to nowhere": sub("</properties>", "</properties>" + services(delivery=" ")),
     "a receipt to no URL": sub("</properties>", "</properties>" + services(delivery="MSMQ:DIRECT=OS:m\\private$\\q")),
+    "a receipt to another place of its server": sub("</properties>", "</properties>" + services(
+        delivery="http://h/msmq/..%2Fadmin")),
+    "a receipt to another place, not disguised": sub("</properties>", "</properties>" + services(
+        commitment="http://h/msmq/private$/../../x", flags="<positiveOnly/>")),
     "a stream without a number": sub("</properties>", "</properties>" + stream(5, 0, RECEIPTS)),
     "a stream that is not marked": sub("</properties>", "</properties>" + stream(5, 1, RECEIPTS).replace(
         ' se:mustUnderstand="1"', "")),
@@ -514,7 +518,7 @@ def test_receipts_of_a_stream_say_how_far_it_got_and_come_again_for_what_comes_a
         count = told("4", count)
         assert in_stream(server, number, 2, None, to) == 200
         count = told("4", count)
-        assert all(s.text(".//s:streamId") == f"uid:{OTHER_QM}\\{number}" for s in sender.seen)
+        assert {s.text(".//s:streamId") for s in sender.seen} == {f"uid:{OTHER_QM}\\{number}"}
         server.restart(kill=True)  # the address of the receipts is kept
         assert in_stream(server, number, 5, None, to) == 200
         told("5", count)
