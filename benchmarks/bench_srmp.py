@@ -1,16 +1,17 @@
 """SOAP reliable messaging from queue manager to queue manager, beside RabbitMQ's durable rate, in one run.
 
-    python benchmarks/bench_srmp.py [--count N] [--rounds N] [--json] [--quick] [--profile]
+    python benchmarks/bench_srmp.py [--count N] [--rounds N] [--json] [--quick]
 
 Messages have 1 KB. A is a queue manager embedded in a process with 64 asyncio senders, B is `lior serve`; both on
 loopback addresses. A rate runs from the first send at A to the last message stored at B. "Recoverable" and
 "transactional" are on disk at A before the sender is told, and at B before B answers 200; a queue has one connection
-with one request at a time, as the protocol wants it, so a single queue waits for a sync at B for every message, and
-the syncs of several queues are shared: hence the rates to one queue and to sixteen. RabbitMQ's rate is that of a
+with up to 64 requests that B has not answered; what comes to B together is on disk with one sync, and sixteen queues
+have sixteen connections. RabbitMQ's rate is that of a
 classic durable queue with publisher confirms, at most 64 without one, beside a consumer. Contestants take turns in
 random order within each round; a ratio is the median of the rounds' ratios. CPU is microseconds a message, at each end.
 
---profile adds where the time of both ends goes, by the function (cProfile at A, of the senders and the transfer).
+The profile behind the rates says which part of the code takes what share of the time (see srmp_profile.py): at A of the
+sends and the transfer, at B of the arrival.
 """
 
 import argparse
@@ -19,7 +20,6 @@ import cProfile
 import gc
 import json
 import os
-import pstats
 import shutil
 import subprocess
 import sys
@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import rabbitmq
+import srmp_profile
 from bench_transfer import DURABLE, Result, compete, loop_factory, median, rabbit, ratio
 
 import lior
@@ -63,8 +64,9 @@ async def send(queues: list[Any], mode: str, count: int) -> None:
     await asyncio.gather(*(sender() for _ in range(SENDERS)))
 
 
-async def serve_sending(directory: str, address: str, target: str, profiled: bool) -> None:
-    """Runs that come on standard input: `count mode`; the moment of the first send and what it cost go back."""
+async def serve_sending(directory: str, address: str, target: str) -> None:
+    """Runs that come on standard input: `count mode`; the moment of the first send and what it cost go back. Behind
+    a mode, "profiled" has the shares of the parts go back, too."""
     from lior.server import config
     from lior.server.network import soap
 
@@ -82,6 +84,7 @@ async def serve_sending(directory: str, address: str, target: str, profiled: boo
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
             number, _, mode = line.strip().partition(" ")
+            mode, profiled, _ = mode.partition(" profiled")
             kind, count = MODES[mode]
             names = [f"DIRECT=HTTP://{target}:{PORT}/msmq/private$/{kind}{n}" for n in range(count)]
             queues = [await qm.open_queue(name, "send") for name in names]
@@ -95,20 +98,18 @@ async def serve_sending(directory: str, address: str, target: str, profiled: boo
             cpu = time.process_time() - used
             for queue in queues:
                 await queue.close()
-            if isinstance(profile, cProfile.Profile):
-                print(f"profile of A, {mode}", file=sys.stderr)
-                pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(25)
-            print(json.dumps({"start": start, "sent": sent, "cpu": cpu}), flush=True)
+            parts = srmp_profile.shares(profile) if isinstance(profile, cProfile.Profile) else {}
+            print(json.dumps({"start": start, "sent": sent, "cpu": cpu, "parts": parts}), flush=True)
         await srmp.stop()
 
 
 class Sender:
     """The process with A."""
 
-    def __init__(self, directory: Path, target: str, profiled: bool) -> None:
+    def __init__(self, directory: Path, target: str) -> None:
         command = [sys.executable, __file__, "--sender", str(directory), loopback_address(), target]
         self._process = subprocess.Popen(
-            command + ["--profile"] * profiled, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.answer()
 
     def __enter__(self) -> "Sender":
@@ -128,19 +129,19 @@ class Sender:
         self._process.stdin.write(f"{count} {mode}\n")
         self._process.stdin.flush()
 
-    def answer(self) -> dict[str, float]:
+    def answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError("the sending process ended")
-        answer: dict[str, float] = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
 
 class Soap:
     """A to B."""
 
-    def __init__(self, directory: Path, stack: ExitStack, profiled: bool) -> None:
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
         settings = {"log.level": "warning", "srmp.http_port": PORT, "srmp.receipt_delay": 0.05}
         self._server = Serving(directory / "B", settings=settings)
         with lior.open(directory / "B") as qm:
@@ -150,7 +151,7 @@ class Soap:
                 qm.create_queue(rf".\private$\stream{number}", transactional=True)
         stack.enter_context(self._server)
         self._qm = stack.enter_context(self._server.connect())
-        self._sender = stack.enter_context(Sender(directory / "A", self._server.address, profiled))
+        self._sender = stack.enter_context(Sender(directory / "A", self._server.address))
 
     def run(self, mode: str) -> Callable[[int], Result]:
         kind, queues = MODES[mode]
@@ -174,6 +175,12 @@ class Soap:
 
         return measure
 
+    def profile(self, mode: str, count: int) -> dict[str, float]:
+        """The shares of the parts at A."""
+        self._sender.begin(f"{mode} profiled", count)
+        found: dict[str, float] = self._sender.answer()["parts"]
+        return found
+
 
 def report(results: dict[str, list[Result]]) -> None:
     print(f"{'messages of 1 KB a second':<40}" + "".join(
@@ -195,18 +202,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="1 round of 2,000")
-    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--sender", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.sender:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(serve_sending(*arguments.sender, arguments.profile))
+            runner.run(serve_sending(*arguments.sender))
         return
     count, rounds = (2000, 1) if arguments.quick else (arguments.count, arguments.rounds)
     directory = Path(tempfile.mkdtemp(prefix="lior-bench-"))
     try:
         with ExitStack() as stack:
-            soap = Soap(directory, stack, arguments.profile)
+            soap = Soap(directory, stack)
             contestants = {mode: soap.run(mode) for mode in MODES}
             missing = rabbitmq.available()
             if missing:
@@ -215,12 +221,19 @@ def main() -> None:
                 node = stack.enter_context(rabbitmq.Node())
                 contestants[DURABLE] = rabbit(node, durable=True, consumer=True)
             results = compete(contestants, count, rounds)
+            profiled = "recoverable, 1 queue"
+            parts = {f"A, {profiled}": soap.profile(profiled, 2000)}
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            parts["B, recoverable"] = runner.run(srmp_profile.receiving(SIZE))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     if arguments.json:
-        print(json.dumps(results))
+        print(json.dumps(results | {"profile": parts}))
     else:
         report(results)
+        print()
+        for end, found in parts.items():
+            print(f"time at {end}: {srmp_profile.line(found)}")
 
 
 if __name__ == "__main__":

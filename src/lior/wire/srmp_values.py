@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from lior.errors import LiorError
@@ -164,7 +164,8 @@ def url(text: str, what: str) -> str:
     except ValueError:
         raise malformed(f"{what} {shown(text)}, which is no URL") from None
     allowed = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc and not parts.fragment
-    if not allowed or port == 0:
+    steps = unquote(parts.path).replace("\\", "/").split("/")
+    if not allowed or port == 0 or "." in steps or ".." in steps:  # a server would take steps for another place
         raise malformed(f"{what} {shown(text)}, which is no http:// or https:// URL of a queue")
     return text
 

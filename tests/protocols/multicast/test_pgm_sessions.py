@@ -411,3 +411,31 @@ def test_the_leading_edge_is_the_last_data_sent_not_the_last_that_waits() -> Non
             last = packet.body.sequence
         elif isinstance(packet.body, Spm):
             assert packet.body.lead == last
+
+
+def jump(receiver: Receiver, to: int) -> list[object]:
+    """The first packet, and one from far ahead."""
+    found: list[object] = []
+    for sequence in (0, to):
+        packet = Packet(GSI, 7, PORT, PacketType.ODATA, Data(sequence, 0, b"x"))
+        found += receiver.receive(decode(encode(packet)), 0.0)
+    return [effect for effect in found if isinstance(effect, Lost)]
+
+
+@pytest.mark.spec("SR-026")
+def test_forged_gaps_of_many_sources_take_no_more_memory_than_one_may() -> None:
+    budget = Budget(1 << 20, numbers=2000)
+    receivers = [
+        Receiver(FAST, Tsi(GSI, number), GROUP, PORT, OWN, lambda: 0.5, budget) for number in range(4)
+    ]
+    assert jump(receivers[0], 1901) == []
+    assert budget.numbers == 1900
+    assert jump(receivers[1], 1501) == [Lost(1500)]  # as if it had joined now
+    assert jump(receivers[2], 501) == []  # what a source needs it has, whatever others take
+    assert budget.numbers == 1900 + 500
+    receivers[0].close()
+    assert budget.numbers == 500
+    assert jump(receivers[3], 1501) == []
+    for receiver in receivers:
+        receiver.close()
+    assert budget.numbers == 0

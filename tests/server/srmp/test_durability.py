@@ -28,12 +28,12 @@ STREAM = r".\private$\stream"
 
 
 @asynccontextmanager
-async def soap(directory: Path, receipt_delay: float = 0.01) -> AsyncIterator[tuple[Running, Srmp]]:
+async def soap(directory: Path, **more: Any) -> AsyncIterator[tuple[Running, Srmp]]:
     async with running(directory) as found:
         if not await found.qm.exists(STREAM):
             await found.qm.create_queue(STREAM, transactional=True)
-        settings = SrmpSettings(addresses=(loopback_address(),), http_port=0, receipt_delay=receipt_delay,
-                                send_timeout=5.0, retransmission_timeout=0.05)  # fmt: skip
+        more = {"receipt_delay": 0.01, "send_timeout": 5.0, "retransmission_timeout": 0.05} | more
+        settings = SrmpSettings(addresses=(loopback_address(),), http_port=0, **more)
         hub = Srmp(found.engine, settings, SecurityFiles(None))
         await hub.start()
         try:
@@ -288,3 +288,23 @@ async def test_a_first_message_that_is_late_leaves_with_those_behind_it(tmp_path
             assert (await server.qm.queue(dead)).messages == 0
 
 
+@pytest.mark.spec("SR-213")
+@looped
+async def test_receipts_make_outgoing_queues_up_to_a_number(tmp_path: Path) -> None:
+    """Whoever may send may name places for receipts, each another."""
+    with Stub() as stub:
+        async with soap(tmp_path, most_destinations=5) as (server, hub):
+            for number in range(20):
+                asked = services(delivery=url(stub.address, f"r{number}"))
+                answer = take(hub, Built(url(HOST, "work"), entries=asked))
+                assert isinstance(answer, asyncio.Future)
+                assert await asyncio.wait_for(answer, LONG) == 200
+            assert len(hub.manager.core.outgoing) == 5
+            assert hub.receipts.suppressed == 15
+            await until(stub, 5)
+            here = services(delivery=url(HOST, "work"))  # one of our own queues needs none
+            answer = take(hub, Built(url(HOST, "work"), entries=here))
+            assert isinstance(answer, asyncio.Future)
+            assert await asyncio.wait_for(answer, LONG) == 200
+            assert hub.receipts.suppressed == 15
+            assert await server.count() == 22

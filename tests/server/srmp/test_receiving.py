@@ -247,6 +247,10 @@ REFUSED: dict[str, Callable[[bytes], bytes]] = {
     "two vias": sub("</path>", "<rev><via/><via/></rev></path>"),
     "a receipt to nowhere": sub("</properties>", "</properties>" + services(delivery=" ")),
     "a receipt to no URL": sub("</properties>", "</properties>" + services(delivery="MSMQ:DIRECT=OS:m\\private$\\q")),
+    "a receipt to another place of its server": sub("</properties>", "</properties>" + services(
+        delivery="http://h/msmq/..%2Fadmin")),
+    "a receipt to another place, not disguised": sub("</properties>", "</properties>" + services(
+        commitment="http://h/msmq/private$/../../x", flags="<positiveOnly/>")),
     "a stream without a number": sub("</properties>", "</properties>" + stream(5, 0, RECEIPTS)),
     "a stream that is not marked": sub("</properties>", "</properties>" + stream(5, 1, RECEIPTS).replace(
         ' se:mustUnderstand="1"', "")),

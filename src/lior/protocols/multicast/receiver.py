@@ -25,6 +25,8 @@ from lior.wire.pgm import (
 
 NEVER: Final = float("inf")
 MOST_NAKS: Final = 64  # at a time
+MOST_NUMBERS: Final = 65536  # a forged packet makes as many missing as a window has
+OWN_NUMBERS: Final = 1024  # of each source, whatever others take
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,13 @@ class _Arrived:
 
 
 class Budget:
-    """Octets that all receivers together may keep of packets that came too early."""
+    """What all receivers together may keep: octets of packets that came too early, and numbers of missing ones."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, numbers: int = MOST_NUMBERS) -> None:
         self.limit = limit
         self.used = 0
+        self.numbers_limit = numbers
+        self.numbers = 0
 
 
 class Receiver:
@@ -101,6 +105,7 @@ class Receiver:
         self._trail: int | None = None  # the last that was looked at
         self._earliest = NEVER  # of the missing ones, or sooner
         self._lost: set[int] = set()
+        self._counted = 0  # of missing and lost ones, in the budget
         self._parts: list[bytes] = []  # of the message that is being put together
         self._expected: Fragment | None = None
         self.finished = False
@@ -111,6 +116,17 @@ class Receiver:
     # In
 
     def receive(self, packet: Packet, now: float) -> list[Effect]:
+        try:
+            return self._receive(packet, now)
+        finally:
+            self._count()
+
+    def _count(self) -> None:
+        counted = len(self._missing) + len(self._lost)
+        self._budget.numbers += counted - self._counted
+        self._counted = counted
+
+    def _receive(self, packet: Packet, now: float) -> list[Effect]:
         self.heard_at = now
         body = packet.body
         if packet.options.reset is not None:
@@ -159,6 +175,7 @@ class Receiver:
         self._arrived.clear()
         self._missing.clear()
         self._lost.clear()
+        self._count()
         self._drop_parts()
 
     def _data(self, data: Data, fragment: Fragment | None, now: float) -> list[Effect]:
@@ -195,7 +212,9 @@ class Receiver:
         assert self._next is not None
         if not after(lead, self._lead):
             return True
-        if (lead - self._next) % SERIAL >= self.settings.max_window:
+        gap = (lead - self._lead) % SERIAL
+        room = max(self._budget.numbers_limit - self._budget.numbers, OWN_NUMBERS - self._counted)
+        if (lead - self._next) % SERIAL >= self.settings.max_window or gap - 1 > room:
             return False
         sequence = self._lead
         while sequence != lead:
@@ -265,6 +284,7 @@ class Receiver:
                 missing.phase, missing.due = _Phase.WAIT_NCF, now + self.settings.repeat_interval
         found = effects + self._give_up(gone)
         self._earliest = min((missing.due for missing in self._missing.values()), default=NEVER)
+        self._count()
         return found
 
     def _try_again(self, missing: _Missing, now: float) -> bool:

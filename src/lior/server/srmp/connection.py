@@ -25,6 +25,7 @@ DIRECTORY: Final = "/msmq/"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 PIPELINE: Final = 64  # requests of a connection that wait for their answers
 MOST_WAITING: Final = 8 << 20  # octets of them
+MOST_WAITING_TOGETHER: Final = 64 << 20  # of all connections, beyond which each has one request at a time
 LINGERING: Final = 2.0  # seconds for what still comes behind a request that was refused
 NEVER: Final = float("inf")
 REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
@@ -72,6 +73,7 @@ class Connection(asyncio.Protocol):
         self._ending = False  # no more requests are taken
         self._lingers = False
         self._half_closed = False  # by the peer
+        self._refused = False
         self.deadline = NEVER  # when the listener ends it
         self.is_slow = False  # at the deadline because of its peer
 
@@ -91,6 +93,7 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._ending = True
         self._answers.clear()
+        self._count(-self._waiting)
         self._listener.buffered -= self._held()
         self._requests = Requests(0)
         self._listener.leave(self)
@@ -99,7 +102,7 @@ class Connection(asyncio.Protocol):
         if self._ending or self._transport is None:
             return  # behind a request that was refused
         before = self._held()
-        if not before and not self._answers:
+        if not self.is_slow and not self._answers:  # it was idle; who goes on with empty lines gets no more time
             self._set_deadline(self._listener.settings.header_timeout)
         self._requests.feed(data)
         self._take_all()
@@ -150,8 +153,14 @@ class Connection(asyncio.Protocol):
             self._refuse(REFUSED)
         self._look_at_the_crowd()
 
+    def _count(self, octets: int) -> None:
+        self._waiting += octets
+        self._listener.waiting += octets
+
     def _must_wait(self) -> bool:
-        return len(self._answers) >= PIPELINE or self._waiting >= MOST_WAITING or self._full
+        if len(self._answers) >= PIPELINE or self._waiting >= MOST_WAITING or self._full:
+            return True
+        return self._listener.waiting >= MOST_WAITING_TOGETHER and bool(self._answers)
 
     def _look_at_the_crowd(self) -> None:
         wait = self._must_wait() and not self._ending
@@ -178,7 +187,7 @@ class Connection(asyncio.Protocol):
     def _take(self, head: RequestHead, entity: bytes) -> None:
         answer = Answer(self, len(head.octets) + len(entity))
         self._answers.append(answer)
-        self._waiting += answer.size
+        self._count(answer.size)
         self.deadline = NEVER
         if not head.keep_alive:
             answer.close = self._ending = True
@@ -193,7 +202,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, status: int) -> None:
         """Nothing more is read: where the next request begins is not known, or not worth to wait for."""
-        self._ending = True
+        self._ending = self._refused = True
         answer = Answer(self, 0)
         answer.close = True
         self._answers.append(answer)
@@ -222,7 +231,7 @@ class Connection(asyncio.Protocol):
         pieces, close = [], self._ending and not answers
         while answers and answers[0].status and not close:
             answer = answers.popleft()
-            self._waiting -= answer.size
+            self._count(-answer.size)
             close = answer.close or (self._ending and not answers)
             pieces.append(answer.octets or self._listener.answer(answer.status, close=close))
         if pieces:
@@ -253,7 +262,7 @@ class Connection(asyncio.Protocol):
         """Who still writes would lose the answer if the connection were cut: its octets are thrown away for a while."""
         if self._lingers:
             return
-        if self._half_closed:
+        if self._half_closed or not (self._refused or transport.can_write_eof()):
             transport.close()
             return
         self._lingers = self._ending = True

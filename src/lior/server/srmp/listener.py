@@ -34,6 +34,7 @@ class Listener:
         self.addresses: list[str] = []
         self.open: set[Connection] = set()
         self.buffered = 0  # octets of requests that are not complete
+        self.waiting = 0  # octets of requests that wait for their answers
         self.refused = 0  # connections beyond the limit
         self.slow = 0  # connections whose peer took too long
         self._looking: asyncio.TimerHandle | None = None

@@ -10,6 +10,7 @@ import logging
 
 from lior.errors import LiorError
 from lior.message import INFINITE, Message, MessageClass, MessageSoap, ObjectId
+from lior.names import DirectName, FormatName
 from lior.protocols.srmp.kinds import DECISIONS
 from lior.protocols.srmp.redirection import matches
 from lior.queues.acknowledgements import is_answer
@@ -25,10 +26,11 @@ from lior.wire.srmp_elements import (
     StreamId,
     StreamReceipt,
 )
-from lior.wire.srmp_message import format_name_of
+from lior.wire.srmp_message import format_name_of, parsed_name
 from lior.wire.srmp_reader import read_envelope
 from lior.wire.srmp_values import format_identifier
 from lior.wire.srmp_writer import write_envelope
+from lior.wire.strict_xml import Limits
 
 log = logging.getLogger("lior.srmp")
 
@@ -46,6 +48,8 @@ class Receipts:
     def __init__(self, manager: QueueManager, settings: SrmpSettings) -> None:
         self._manager = manager
         self._allowed = settings.receipts_allowed
+        self._most = settings.most_destinations
+        self._limits = Limits(octets=settings.max_envelope)
         self.suppressed = 0
 
     def stage(self, change: Change, message: Message, message_class: int) -> None:
@@ -93,7 +97,7 @@ class Receipts:
         if message.soap is None:
             return None
         try:
-            return read_envelope(message.soap.envelope.encode("utf-8"))
+            return read_envelope(message.soap.envelope.encode("utf-8"), self._limits)
         except LiorError:
             return None
 
@@ -113,9 +117,15 @@ class Receipts:
                         extra={"fields": {"to": receipt.to, "class": receipt.msmq.message_class}})
             return
         try:
-            destination = format_name_of(receipt.to)
+            name = parsed_name(receipt.to)
+            destination = str(name)
         except LiorError:
             change.then(self._manager.core.dropped, Message(label=receipt.label or ""), receipt.to, "no queue's URL")
+            return
+        if not self._has_room(name):
+            self.suppressed += 1
+            change.then(self._manager.core.dropped, Message(label=receipt.label or ""), destination,
+                        f"there are {self._most} outgoing queues already")
             return
         message = Message(
             label=receipt.label or "",
@@ -136,6 +146,15 @@ class Receipts:
         receipt.msmq.ttrq = receipt.sent_at + FOUR_DAYS
         message.soap = MessageSoap(envelope=write_envelope(receipt).decode("utf-8"))
         sending.stage_own(change, destination, message)
+
+
+    def _has_room(self, name: FormatName) -> bool:
+        """Any sender may name any place for his receipts; a queue for each is made only up to a number. Idle ones are
+        forgotten in minutes, and stream receipts come again."""
+        core = self._manager.core
+        if not isinstance(name, DirectName) or name.key in core.outgoing or len(core.outgoing) < self._most:
+            return True
+        return core.local.designates_me(name)
 
 
 def _format_name(url: str) -> str:

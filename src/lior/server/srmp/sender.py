@@ -1,7 +1,7 @@
 """One outgoing queue over HTTP: one connection ([MC-MQSRM] 3.1.7.2, 3.1.7.9).
 
 A server that says how many requests it takes in a row gets as many before it has answered the first; any other gets
-one at a time (docs/decisions/0010-own-http-for-srmp.md).
+one at a time (docs/decisions/0011-http-of-our-own.md).
 """
 
 from __future__ import annotations
@@ -185,6 +185,7 @@ class Sender:
         if link is not self._link:
             return
         change = Change()
+        change.lazy = True  # what is sent again after a crash is a second copy, as after a lost answer
         for answer in answers:
             sent = self._flight.popleft()
             self._in_flight -= sent.size
@@ -353,6 +354,8 @@ class Sender:
     def _retry_now(self) -> None:
         self._retry = None
         self.wake()
+        if self._idle is None:  # perhaps nothing is left to send, and there never was a connection
+            self._touch()
 
     def try_now(self) -> None:
         if self._retry is not None:

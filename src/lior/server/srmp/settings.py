@@ -30,6 +30,7 @@ class SrmpSettings:
     text_form: bool = False
     store_and_forward: bool = False  # TransparentStoreAndForward
     receipts_allowed: tuple[str, ...] = ()  # URLs or URL* that receipts may go to; empty: anywhere
+    most_destinations: int = 4096  # outgoing queues beyond which receipts make no more of them
     receipts_host: str = ""  # in sendReceiptsTo; empty: the computer's name
     inbound: Redirections = field(default_factory=Redirections)
     outbound: Redirections = field(default_factory=Redirections)

@@ -150,4 +150,13 @@ def _note(recent: Any, seen: dict[int, int], progress: Callable[[dict[str, Any]]
         if rows and batch not in seen:
             seen[batch] = rows = messages_of(each) if by_tasks else rows
             if progress is not None:
-                progress({"batch": batch, "rows": rows, "total": sum(seen.values())})
+                progress({"batch": batch, "rows": rows, "total": sum(seen.values()), "waiting": _waiting(each)})
+
+
+def _waiting(progress: Any) -> int:
+    """Messages that came while the batch was made; -1 where Spark does not tell."""
+    try:
+        source = progress.sources[0]
+        return max(0, int(json.loads(source.latestOffset)["ord"]) - int(json.loads(source.endOffset)["ord"]))
+    except (IndexError, KeyError, TypeError, ValueError):
+        return -1
