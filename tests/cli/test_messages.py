@@ -23,8 +23,10 @@ def test_sends_every_property(shop: Lior) -> None:
     shop("send", PLAIN, "--body", "text", "--label", "ä label", "--priority", "7", "--ttrq", "1h", "--ttbr", "2d",
          "--app-tag", "9", "--correlation-id", identifier, "--admin-queue", QUEUE, "--response-queue", QUEUE,
          "--ack", "not-receive", "--property", "extension=hex:CAFE", "--property", "message_class=0x1",
-         "--property", "connector_type=11111111-2222-3333-4444-555555555555")  # fmt: skip
+         "--property", "connector_type=11111111-2222-3333-4444-555555555555",
+         "--property", 'soap_header=<mine xmlns="urn:m">ä</mine>')  # fmt: skip
     message = one(shop)
+    assert message["soap_header"] == '<mine xmlns="urn:m">ä</mine>'
     direct = rf"DIRECT=OS:{QUEUE}"
     assert {name: message[name] for name in (
         "body", "label", "priority", "time_to_reach_queue", "time_to_be_received", "application_tag",

@@ -13,11 +13,11 @@ from lior.spark.jobs.ingest import Ingest
 from lior.testing.serving import Serving
 from tests.spark.conftest import send
 
-KINDS = ["parquet", "delta", "iceberg"]
+KINDS = ["parquet", "archive", "delta", "iceberg"]
 
 
 def tags(lake: Path, kind: str) -> list[int]:
-    if kind == "parquet":
+    if kind in ("parquet", "archive"):
         table = pq.read_table(lake / "messages", columns=["app_tag"])
     elif kind == "delta":
         from deltalake import DeltaTable

@@ -58,9 +58,9 @@ def test_sizes_and_durations_may_have_units() -> None:
 
 
 def test_what_a_sink_says_for_every_row_is_what_was_given() -> None:
-    options = WriteOptions.parse({"address": "x", "queue": "q", "delivery": "express", "timeToBeReceived": "5",
+    options = WriteOptions.parse({"address": "x", "queue": "q", "delivery": "express", "timeToBeReceived": "2m",
                                   "deadLetter": "false", "journal": "true"})  # fmt: skip
     assert options.defaults() == {
         "destination": "q", "delivery_mode": 0, "transactional": False, "priority": 3, "journal": 2, "acknowledge": 0,
-        "time_to_be_received": 5,
+        "time_to_be_received": 120,
     }  # fmt: skip

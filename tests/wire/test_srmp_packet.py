@@ -10,7 +10,7 @@ import pytest
 from lior.errors import LiorError, Malformed
 from lior.message import AuthenticationLevel, Message, MessageSecurity, MessageSoap, ObjectId
 from lior.wire.message_packet import to_packet
-from lior.wire.remote_packets import from_read, put_srmp, to_read
+from lior.wire.remote_packets import authentication_level, from_read, put_srmp, to_read
 from lior.wire.srmp_packet import Srmp
 from lior.wire.user_message import UserMessage
 from tests.wire import second_user_message
@@ -75,6 +75,13 @@ def test_the_level_of_authentication_is_read_from_who_has_the_queue_and_from_nob
     assert claimed.security is not None
     flags = claimed.security.header.flags
     assert flags & 0x0F10 == ({0: 0, 1: 0x110, 3: 0x310, 5: 0x510, 7: 0x910}[level])
+
+
+@pytest.mark.parametrize(("flags", "level"), [
+    (0x0000, 0), (0x0010, 1), (0x0110, 1), (0x0300, 3), (0x0310, 3), (0x0500, 5), (0x0910, 7), (0x0200, 0), (0x0F10, 0),
+])  # fmt: skip
+def test_other_queue_managers_may_say_the_level_with_either_flag(flags: int, level: int) -> None:
+    assert authentication_level(flags | 0x00A1) == level
 
 
 def test_a_request_that_is_none_or_has_another_body_is_not_shown() -> None:

@@ -155,7 +155,7 @@ def report(**options: Any) -> None:
 
 @pipeline.command(short_help="Make few large files of many small ones.")
 @click.option("--lake", metavar="PATH", help="What ingest wrote.")
-@click.option("--format", metavar="FORMAT", help="parquet, delta or iceberg.")
+@click.option("--format", metavar="FORMAT", help="parquet, archive, delta or iceberg.")
 @click.option("--target-mb", type=int, help="Size of a file in MiB, about; default 128.")
 @common
 def compact(**options: Any) -> None:

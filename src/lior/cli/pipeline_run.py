@@ -127,7 +127,8 @@ def _running() -> str:
 
 
 def _progress(said: dict[str, Any]) -> None:
-    click.echo(f"batch {said['batch']}: {said['rows']:,} messages, {said['total']:,} in all", err=True)
+    waiting = f", {said['waiting']:,} wait" if said["waiting"] >= 0 else ""
+    click.echo(f"batch {said['batch']}: {said['rows']:,} messages, {said['total']:,} in all{waiting}", err=True)
 
 
 def _show(out: Output, result: Any) -> None:

@@ -137,7 +137,7 @@ def message_json(message: ReceivedMessage, *, whole: bool = False) -> dict[str, 
         data["correlation_id"] = str(ObjectId.from_bytes(message.correlation_id))
     if message.extension or whole:
         data["extension_base64"] = base64.b64encode(message.extension).decode()
-    for name in ("response_queue", "administration_queue", "application_deadletter_queue"):
+    for name in ("response_queue", "administration_queue", "application_deadletter_queue", "soap_header"):
         if getattr(message, name):
             data[name] = getattr(message, name)
     if message.acknowledgements_requested:

@@ -209,16 +209,22 @@ class Bulk:
         """Put messages aside; the answer's `stage` names them to `publish`."""
         descriptor = flight.FlightDescriptor.for_command(bulk.encode({"defaults": defaults}))
         writer, reader = self._tried(lambda client, options: client.do_put(descriptor, schema, options))
+        sent = 0
         try:
             try:
                 for batch in batches:
                     writer.write_batch(batch)
+                    sent += batch.num_rows
                 writer.done_writing()
                 answer = reader.read()
                 if answer is None:  # it failed; closing says why
                     writer.close()
                     raise ServiceNotAvailable("the server did not say what it put aside", where=self.address)
-                return bulk.decode(answer.to_pybytes(), "answer")
+                staged = bulk.decode(answer.to_pybytes(), "answer")
+                if staged["count"] != sent:
+                    raise ServiceNotAvailable(f"{staged['count']} of {sent} messages were put aside",
+                                              where=self.address, remedy="write the batch again")
+                return staged
             except (flight.FlightError, pa.ArrowException) as error:
                 raise translated(error, self.address) from error
         finally:

@@ -155,10 +155,13 @@ class IncomingStreams:
 
     def stored(self, info: IncomingTransactionalTransferInfo) -> tuple[int, int]:
         """Stream and number that are on disk. An order acknowledgement says these, never what is still on the way."""
+        place = self.stored_place(info)
+        return place.sequence_id, place.number
+
+    def stored_place(self, info: IncomingTransactionalTransferInfo) -> Place:
+        """The same, with where it is to be acknowledged: another stream of the sender may have another address."""
         tracking = info.tracking
-        if isinstance(tracking, Tracking):
-            return tracking.stored_place.sequence_id, tracking.stored_place.number
-        return info.sequence_id, info.last_sequence_number
+        return tracking.stored_place if isinstance(tracking, Tracking) else _place(info)
 
     def _begin(self, change: Change, info: IncomingTransactionalTransferInfo, tracking: Tracking) -> Step:
         if tracking.key not in self._core.incoming:

@@ -5,22 +5,25 @@ whether or not he waits for them, and after a restart, too. Messages go in the o
 not in that of the claims, which has priorities first: neighbours in the store go together, and each of its pages is
 written once instead of once for each priority.
 
-Most messages leave nothing behind them: no journal, no acknowledgement. Of those only the header is looked at.
+Most messages leave nothing behind them: no journal, no acknowledgement. Of those only the header is looked at. A
+damaged record is released, too, and leaves nothing: its reader was handed what is left of it.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from lior.errors import ClaimBusy, LiorError
-from lior.message import MessageClass
+from lior.errors import ClaimBusy, LiorError, StoreCorrupt
+from lior.message import NULL_CORRELATION_ID, NULL_GUID, MessageClass
 from lior.queues.change import Change, Reply
 from lior.queues.claim_log import CLAIMS, ClaimLog
 from lior.queues.core import Core
 from lior.queues.ports import SEQUENCE_MASK, DeleteMessages, DeleteState, Outline, PutState
+from lior.queues.position import Position
 from lior.queues.queue import Queue
 from lior.queues.removal import Removal
 
@@ -36,6 +39,9 @@ class Gone(NamedTuple):
     queue: Queue
     lookup_id: int
     message: Outline
+
+
+_gone: Final = partial(tuple.__new__, Gone)  # in half the time
 
 
 class Window:
@@ -187,24 +193,47 @@ class Releasing:
             queue = core.queues.get(queue_id)
             if queue is not None:
                 ids = [lookup_id for lookup_id, _ in claims]
-                found.append((queue, claims, [] if large else core.store.outlines(queue_id, ids)))
+                found.append((queue, claims, [] if large else self._outlines(queue, ids)))
         for queue, claims, outlines in found:
-            self._stage_of_queue(change, queue, dict(claims), [each for each in outlines if self._is_plain(each)])
+            self._stage_of_queue(change, queue, dict(claims), self._plain(outlines))
         change.then(log.left, count, size)
         if window.left <= 0:
             change.operations += [DeleteState(CLAIMS, row.key(log.name)) for row in log.rows if row.last <= window.end]
 
-    def _is_plain(self, message: Outline) -> bool:
-        """Nothing follows from its being received ([MS-MQDMPR] 3.1.7.2.1): no acknowledgement is asked for, and no
-        other queue manager waits to hear of it."""
+    def _outlines(self, queue: Queue, lookup_ids: Sequence[int]) -> list[Outline]:
+        """None of them if one is damaged: then each is read whole."""
+        try:
+            return self._core.store.outlines(queue.queue_id, lookup_ids)
+        except StoreCorrupt:
+            return []
+
+    def _whole(self, queue: Queue, lookup_ids: Sequence[int]) -> tuple[list[Position], list[Outline]]:
+        """The messages, and of damaged records what is known: where they stand."""
+        store = self._core.store
+        try:
+            return queue.claimed_positions(lookup_ids, store), []
+        except StoreCorrupt:
+            if len(lookup_ids) == 1:
+                if not store.sizes(queue.queue_id, lookup_ids[0], lookup_ids[0]):
+                    raise  # it is not there at all
+                return [], [Outline(lookup_ids[0], None, "", NULL_CORRELATION_ID, NULL_GUID, False, False)]
+        each = [self._whole(queue, [lookup_id]) for lookup_id in lookup_ids]
+        return [one for found, _ in each for one in found], [one for _, found in each for one in found]
+
+    def _plain(self, messages: Sequence[Outline]) -> list[Outline]:
+        """Those from whose being received nothing follows ([MS-MQDMPR] 3.1.7.2.1): no acknowledgement is asked for,
+        and no other queue manager waits to hear of it."""
         own = self._core.properties.identifier
-        return not message.answered and (not message.transactional or message.source_queue_manager == own)
+        return [each for each in messages if not each.answered
+                and (not each.transactional or each.source_queue_manager == own)]  # fmt: skip
 
     def _stage_of_queue(self, change: Change, queue: Queue, sizes: dict[int, int], plain: Sequence[Outline]) -> None:
-        gone = [Gone(queue, message.lookup_id, message) for message in plain]
-        others = sizes.keys() - {each.lookup_id for each in gone}
-        for position in queue.claimed_positions(sorted(others), self._core.store) if others else ():
-            self._removal.stage(change, position, MessageClass.ACK_RECEIVE)
+        gone = [_gone((queue, each.lookup_id, each)) for each in plain]
+        if len(gone) < len(sizes):
+            positions, damaged = self._whole(queue, sorted(sizes.keys() - {each.lookup_id for each in plain}))
+            for position in positions:
+                self._removal.stage(change, position, MessageClass.ACK_RECEIVE)
+            gone += [Gone(queue, message.lookup_id, message) for message in damaged]
         if gone:
             ids = [each.lookup_id for each in gone]
             change.operations.append(DeleteMessages(queue.queue_id, ids))

@@ -16,7 +16,7 @@ from lior.errors import (
 
 LONGEST: Final = 300  # of what a stranger's error says
 # An error of ours as the last lines of a traceback have it, from a worker or the driver's other half.
-_OURS: Final = re.compile(r"lior\.errors\.\w+: (.*?) \(\w+ 0x([0-9A-Fa-f]{8})\)(?:[ \t]*\r?\n\s*do: (.*))?")
+_OURS: Final = re.compile(r"lior\.errors\.\w+: (.*) \(\w+ 0x([0-9A-Fa-f]{8})\)(?:[ \t]*\r?\n\s*do: (.*))?")
 
 
 class Known(NamedTuple):
@@ -51,6 +51,9 @@ KNOWN: Final = (
            "install lior[spark] where driver and executors run, or set PYTHONPATH for both"),
     _known(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*msmq", BadConfiguration, "Spark does not find the format msmq",
            "install lior[spark] where the driver runs, or set PYTHONPATH there"),
+    _known(r"Python worker (?:failed to connect back|exited unexpectedly)", ServiceNotAvailable,
+           "a Python worker of Spark did not start in time, or ended",
+           "run it again when the machine is less busy; PYSPARK_PYTHON must name a Python with lior[spark]"),
     _known(r"All masters are unresponsive|Failed to connect to master (?P<where>\S+)", ServiceNotAvailable,
            "the Spark master does not answer", "check --master, and that the master is up"),
     _known(r"MASTER_URL|Could not parse Master URL: '?(?P<where>[^'\s]+)", BadConfiguration, "this is no Spark master",

@@ -147,7 +147,7 @@ class WriteOptions(_Options):
 def converted(name: str, text: str, kind: str) -> Any:
     try:
         if kind == "int":
-            return size(text)
+            return int(duration(text)) if name.startswith("timeTo") else size(text)
         if kind == "float":
             return duration(text)
         if kind == "bool":

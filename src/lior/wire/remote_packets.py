@@ -61,13 +61,18 @@ def put_srmp(packet: UserMessage, message: Message) -> bool:
     return True
 
 
+def authentication_level(flags: int) -> int:
+    """AS says it, with or without AU ([MS-MQQB] 3.1.5.8.3); AU alone is 1 in the table of [MS-MQDMPR] 3.1.7.1.31."""
+    number = (flags & AS_MASK) >> AS_SHIFT or int(flags & AU != 0)
+    return LEVELS.get(number, AuthenticationLevel.NONE.value)
+
+
 def from_read(packet: bytes | bytearray | memoryview, *, queue_manager: UUID) -> Message:
     """The message in a packet that was read from a queue of `queue_manager`."""
     user_message = UserMessage.decode(packet, remote_read=True)
     message = from_user_message(user_message, queue_manager=queue_manager)
     if user_message.security is not None and message.security is not None:
-        flags = user_message.security.header.flags
-        message.security.authentication_level = LEVELS.get((flags & AS_MASK) >> AS_SHIFT, 0) if flags & AU else 0
+        message.security.authentication_level = authentication_level(user_message.security.header.flags)
     srmp = user_message.srmp
     if srmp is not None:
         message.body, message.packet = srmp.body, b""  # it came in no packet

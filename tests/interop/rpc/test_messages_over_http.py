@@ -130,17 +130,24 @@ def test_a_reader_gets_as_much_of_the_request_as_it_wants(server: RpcDaemon, que
     reader.close()
 
 
-@pytest.mark.spec("SR-135")
-def test_a_request_that_leaves_no_room_in_a_packet_is_handed_out_without(server: RpcDaemon, queue: Queue) -> None:
-    """The packet of a message has 4 MiB at most, of which the text of the envelope takes some."""
-    long = bytes((4 << 20) - 4096)
+@pytest.mark.parametrize(("spare", "with_texts"), [(30_000, True), (1000, False)])
+def test_a_request_that_leaves_no_room_in_a_packet_is_handed_out_without(
+    server: RpcDaemon, queue: Queue, spare: int, with_texts: bool
+) -> None:
+    """The packet of a message has 4 MiB at most, of which the text of the envelope takes some, and takes it again in
+    SoapHeader."""
+    long = bytes((4 << 20) - spare)
     entries = "<e:more xmlns:e='urn:e'>" + "m" * 8000 + "</e:more>"
     posted(server, queue, body=long, extension=None, entries=entries)
     reader = NewReader(server, queue.name)
-    found = reader.read(PEEK_CURRENT)
-    packet = second_user_message.decode(packet_of(found), read=True) if found["result"] == 0 else {}
-    assert not packet or (not packet["user_flags"] & AH and packet["body"] == long)
+    packet = second_user_message.decode(packet_of(reader.read(PEEK_CURRENT, body=1 << 23)), read=True)
+    assert not packet["user_flags"] & AH and packet["body"] == long
+    assert ("soap" in packet) is with_texts
     reader.close()
+    old = OldReader(server, queue.name)
+    code, data, _ = old.read(PEEK_CURRENT)
+    assert code == 0 and second_user_message.decode(data)["body"] == long
+    old.close()
 
 
 def signed(server: RpcDaemon, queue: Queue, signer: lior.XmlIdentity) -> None:

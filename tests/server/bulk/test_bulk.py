@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,6 +176,43 @@ def test_a_stream_survives_the_death_of_the_bulk_process(server: Serving, bulk: 
     for batch in stream:
         seen += batch.column(0).to_pylist()
     assert seen == list(range(1, 401))
+
+
+DYING = """
+import os, sys
+import pyarrow as pa
+from lior.client.bulk import connect
+
+schema = pa.schema([("body", pa.binary())])
+
+def batches():
+    for number in range(3):
+        yield pa.RecordBatch.from_pylist([{"body": b"%d" % number}] * 100, schema)
+    print("written", flush=True)
+    sys.stdin.read()
+
+with connect(sys.argv[1]) as bulk:
+    bulk.stage(batches(), schema, destination="private$\\\\copies")
+"""
+
+
+def test_a_writer_that_is_killed_in_the_middle_leaves_nothing_put_aside(server: Serving, bulk: Bulk) -> None:
+    before = set((server.data / "staging").iterdir()) if (server.data / "staging").exists() else set()
+    writer = subprocess.Popen([sys.executable, "-c", DYING, str(server.data)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE)  # fmt: skip
+    assert writer.stdout is not None and writer.stdin is not None
+    assert writer.stdout.readline() == b"written\n"
+    end = time.monotonic() + 30
+    while not (rest := set((server.data / "staging").iterdir()) - before) and time.monotonic() < end:
+        os.sched_yield()
+    assert [each.suffix for each in rest] == [".part"]
+    writer.kill()
+    writer.wait()
+    writer.stdin.close()
+    writer.stdout.close()
+    while (rest := set((server.data / "staging").iterdir()) - before) and time.monotonic() < end:
+        os.sched_yield()
+    assert rest == set()
 
 
 def bulk_pid(server: Serving) -> int:

@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from lior.client.bulk import Bulk
 from lior.errors import AccessDenied, ClaimFenced, ServiceNotAvailable
 from lior.security import QueueAccess
-from lior.testing.serving import Serving
+from lior.testing.serving import Serving, loopback_address
 from tests.server.bulk.test_bulk import wait_for
 
 PASSWORD = "correct horse battery staple"
@@ -180,23 +180,25 @@ def signed(
     return builder.sign(key, hashes.SHA256())
 
 
-def test_with_tls_the_right_authority_and_password_come_in_and_no_others(tmp_path: Path) -> None:
-    from lior.testing.serving import loopback_address
-
-    address = loopback_address()
-    issuer, issuer_key = authority(tmp_path, "ca")
-    authority(tmp_path, "other")
+def certified(folder: Path, address: str) -> dict[str, object]:
+    """Settings of a server with a certificate by the authority ca.pem; other.pem is an authority, too."""
+    issuer, issuer_key = authority(folder, "ca")
+    authority(folder, "other")
     key = ec.generate_private_key(ec.SECP256R1())
     names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
     certificate = signed(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lior")]), key.public_key(), issuer.subject,
                          issuer_key, names)  # fmt: skip
-    (tmp_path / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (tmp_path / "server.key").write_bytes(key.private_bytes(
+    (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "server.key").write_bytes(key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))  # fmt: skip
-    settings = {"bulk.port": 15802, "bulk.certificate": str(tmp_path / "server.pem"),
-                "bulk.key": str(tmp_path / "server.key")}  # fmt: skip
+    return {"bulk.port": 15802, "bulk.certificate": str(folder / "server.pem"),
+            "bulk.key": str(folder / "server.key")}  # fmt: skip
+
+
+def test_with_tls_the_right_authority_and_password_come_in_and_no_others(tmp_path: Path) -> None:
+    address = loopback_address()
     ca, other, right, wrong = (str(tmp_path / name) for name in ("ca.pem", "other.pem", "right", "wrong"))
-    with Serving(tmp_path / "data", bind=address, settings=settings) as server:
+    with Serving(tmp_path / "data", bind=address, settings=certified(tmp_path, address)) as server:
         lior(server, "user", "add", "ruth", "--administrator", "--password-stdin", input=PASSWORD)
         Path(right).write_text(f"ruth:{PASSWORD}")
         Path(wrong).write_text("ruth:guess")

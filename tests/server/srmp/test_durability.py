@@ -32,8 +32,8 @@ async def soap(directory: Path, **more: Any) -> AsyncIterator[tuple[Running, Srm
     async with running(directory) as found:
         if not await found.qm.exists(STREAM):
             await found.qm.create_queue(STREAM, transactional=True)
-        settings = SrmpSettings(addresses=(loopback_address(),), http_port=0, receipt_delay=0.01, send_timeout=5.0,
-                                retransmission_timeout=0.05, **more)  # fmt: skip
+        more = {"receipt_delay": 0.01, "send_timeout": 5.0, "retransmission_timeout": 0.05} | more
+        settings = SrmpSettings(addresses=(loopback_address(),), http_port=0, **more)
         hub = Srmp(found.engine, settings, SecurityFiles(None))
         await hub.start()
         try:
@@ -74,6 +74,30 @@ async def test_neither_the_answer_nor_a_receipt_leaves_before_the_message_is_on_
             assert await asyncio.wait_for(answer, LONG) == 200
             await until(sender, 1 if kind == "durable" else 2)
             assert await server.count(rf".\private$\{queue}") == 1
+
+
+@pytest.mark.spec("SR-122")
+@looped
+async def test_a_receipt_goes_where_its_own_stream_wants_it_though_the_next_one_is_on_its_way_to_disk(
+    tmp_path: Path
+) -> None:
+    with Stub() as old, Stub() as new:
+        async with soap(tmp_path, receipt_delay=0.5) as (server, hub):
+            first = take(hub, Built(url(HOST, "stream"), entries=stream(5, 1, url(old.address, "r"))))
+            assert isinstance(first, asyncio.Future)
+            assert await asyncio.wait_for(first, LONG) == 200
+            server.store.hold()
+            second = take(hub, Built(url(HOST, "stream"), entries=stream(6, 1, url(new.address, "r"))))
+            assert isinstance(second, asyncio.Future)
+            await server.store.reached()
+            while not hub.stream_receipts.sent:  # that of the first one
+                await asyncio.sleep(0)
+            server.store.let_go()
+            assert await asyncio.wait_for(second, LONG) == 200
+            await until(old, 1)
+            await until(new, 1)
+            for stub, number in ((old, 5), (new, 6)):
+                assert {seen.text(".//s:streamId") for seen in stub.seen} == {f"uid:{OTHER_QM}\\{number}"}
 
 
 @pytest.mark.spec("SR-062", "SR-183")

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from lior.errors import AccessDenied, InsufficientResources, InvalidParameter, LiorError
+from lior.errors import AccessDenied, InsufficientResources, InvalidParameter, LiorError, ServiceNotAvailable
 from lior.server.bulk import columns, daemon
 from lior.server.bulk.columns import Chunk
 from lior.server.bulk.entrance import NAME, Admission
@@ -98,12 +98,12 @@ class BulkServer(flight.FlightServerBase):  # type: ignore[misc]
         """One stream is one stage, whose name is the answer once it is on disk."""
         try:
             with self._stream():
-                answer = self._put_aside(bulk.decode(descriptor.command or b"{}", "descriptor"), reader)
+                answer = self._put_aside(bulk.decode(descriptor.command or b"{}", "descriptor"), reader, context)
             writer.write(bulk.encode(answer))
         except LiorError as error:
             raise told(error) from None
 
-    def _put_aside(self, said: dict[str, Any], reader: Any) -> dict[str, Any]:
+    def _put_aside(self, said: dict[str, Any], reader: Any, context: Any) -> dict[str, Any]:
         defaults = said.get("defaults") or {}
         if stages.used(self._directory) > self._settings.max_staged_bytes:
             raise InsufficientResources("too much is put aside already", where="bulk.max_staged_bytes",
@@ -113,6 +113,8 @@ class BulkServer(flight.FlightServerBase):  # type: ignore[misc]
             for chunk in reader:
                 for staged in messages_of(chunk.data, defaults):
                     stage.add(staged)
+            if context.is_cancelled():  # a stream whose writer died ends like any other
+                raise ServiceNotAvailable("the writer went away", where="stage")
             stage.finish()
         except BaseException:
             stage.abort()

@@ -64,12 +64,12 @@ class StreamReceipts:
     def _send(self, owed: _Owed) -> None:
         del self._owed[id(owed.info)]
         info, manager = owed.info, self._hub.manager
-        sequence_id, number = manager.incoming_streams.stored(info)  # not what is still on its way to disk
-        if not sequence_id or not info.acknowledge_to:
+        place = manager.incoming_streams.stored_place(info)  # not what is still on its way to disk
+        if not place.sequence_id or not place.acknowledge_to:
             return
         change = Change()
-        self._hub.receipts.stream_receipt(
-            change, info.acknowledge_to, StreamId(info.sender, sequence_id), number, envelope_name(info.format_name))
+        self._hub.receipts.stream_receipt(change, place.acknowledge_to, StreamId(info.sender, place.sequence_id),
+                                          place.number, envelope_name(info.format_name))  # fmt: skip
         if change.operations or change.has_steps:
             self.sent += 1
             manager.core.submit(change)

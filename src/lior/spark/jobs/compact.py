@@ -114,7 +114,7 @@ def _files_below(path: str) -> list[tuple[str, int]]:
 
 
 class ParquetLake:
-    """messages/queue=.../arrived_date=.../batch=.../*.parquet"""
+    """messages/queue=.../arrived_date=.../batch=.../*.parquet, or messages/batch=.../*.parquet of an archive."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
@@ -123,20 +123,25 @@ class ParquetLake:
 
     def compact(self, target: int) -> Counts:
         self._finish()
-        found = Counts(before=len(_files_below(self._path)))
+        found = Counts(before=len(self._files()))
         for partition, batches in self._settled(target):
             self._replace(partition, batches, target)
-            found.rows += self._spark.read.parquet(f"{self._path}/{partition}").count()
-        found.after = len(_files_below(self._path))
+            found.rows += self._spark.read.parquet(f"{self._path}{partition}").count()
+        found.after = len(self._files())
         return found
+
+    def _files(self) -> list[tuple[str, int]]:
+        """Those with data: by their path below the lake, with their size."""
+        found = [("/" + path.removeprefix(self._base).strip("/"), size) for path, size in _files_below(self._path)]
+        return [(path, size) for path, size in found if "/_" not in path]
 
     def _settled(self, target: int) -> Iterator[tuple[str, list[str]]]:
         """Partitions with several batches that are small and will not be run again: of each checkpoint the last may
         be."""
         sizes: dict[tuple[str, str], int] = defaultdict(int)
-        for path, size in _files_below(self._path):
-            partition, _, rest = path.removeprefix(self._base).strip("/").rpartition("/batch=")
-            if partition and not partition.startswith("_"):
+        for path, size in self._files():
+            partition, mark, rest = path.rpartition("/batch=")
+            if mark:
                 sizes[partition, rest.partition("/")[0]] += size
         last: dict[str, str] = {}
         for _, batch in sizes:
@@ -152,8 +157,8 @@ class ParquetLake:
     def _replace(self, partition: str, batches: list[str], target: int) -> None:
         """Written aside, written down, and only then put in the place of the others."""
         old = [f"{partition}/batch={each}" for each in batches]
-        size = sum(size for each in old for _, size in _files_below(f"{self._path}/{each}"))
-        rows = self._spark.read.parquet(*[f"{self._path}/{each}" for each in old])
+        size = sum(size for each in old for _, size in _files_below(f"{self._path}{each}"))
+        rows = self._spark.read.parquet(*[f"{self._path}{each}" for each in old])
         rows.coalesce(math.ceil(size / target)).sortWithinPartitions("arrived_at").write.mode("overwrite").parquet(
             f"{self._path}/{STAGED}")  # fmt: skip
         plan = {"new": f"{partition}/batch={COMPACTED}-{uuid4().hex[:12]}", "old": old}
@@ -170,11 +175,11 @@ class ParquetLake:
             with system.open_input_stream(f"{base}/{PLAN}") as stream:
                 plan: dict[str, Any] = json.loads(stream.read())
             if system.get_file_info(f"{base}/{STAGED}").type == fs.FileType.Directory:
-                system.move(f"{base}/{STAGED}", f"{base}/{plan['new']}")
+                system.move(f"{base}/{STAGED}", f"{base}{plan['new']}")
                 failpoints.reached("compaction moved")
             for each in plan["old"]:
                 with suppress(FileNotFoundError):
-                    system.delete_dir(f"{base}/{each}")
+                    system.delete_dir(f"{base}{each}")
             system.delete_file(f"{base}/{PLAN}")
         if system.get_file_info(f"{base}/{STAGED}").type == fs.FileType.Directory:
             system.delete_dir(f"{base}/{STAGED}")

@@ -98,10 +98,10 @@ def run(spark: SparkSession, config: Ingest, progress: Callable[[dict[str, Any]]
     try:
         while query.isActive:
             query.awaitTermination(0.5)
-            _note(query.recentProgress, seen, progress, config.by_tasks)
+            _note(query.recentProgress, seen, progress, config)
             if config.seconds and time.monotonic() - started > config.seconds:
                 query.stop()
-        _note(query.recentProgress, seen, progress, config.by_tasks)
+        _note(query.recentProgress, seen, progress, config)
         error = query.exception()
     except KeyboardInterrupt:
         query.stop()
@@ -143,11 +143,26 @@ def messages_of(progress: Any) -> int:
     return int(end["ord"]) - (0 if start is None else int(start["ord"]))  # none before the first batch
 
 
+def read_once(rows: int, progress: Any, config: Ingest) -> int:
+    """Spark counts what it read, and a batch with rows for quarantine is read twice. The first offset of a checkpoint
+    says nothing of where it begins, and those of foreign queue managers count batches."""
+    return rows if config.options.get("broker", "flight") != "flight" else min(rows, messages_of(progress))
+
+
 def _note(recent: Any, seen: dict[int, int], progress: Callable[[dict[str, Any]], None] | None,
-          by_tasks: bool) -> None:  # fmt: skip
+          config: Ingest) -> None:  # fmt: skip
     for each in recent:
         batch, rows = each.batchId, each.numInputRows  # as items they are null under Spark Connect
         if rows and batch not in seen:
-            seen[batch] = rows = messages_of(each) if by_tasks else rows
+            seen[batch] = rows = messages_of(each) if config.by_tasks else read_once(rows, each, config)
             if progress is not None:
-                progress({"batch": batch, "rows": rows, "total": sum(seen.values())})
+                progress({"batch": batch, "rows": rows, "total": sum(seen.values()), "waiting": _waiting(each)})
+
+
+def _waiting(progress: Any) -> int:
+    """Messages that came while the batch was made; -1 where Spark does not tell."""
+    try:
+        source = progress.sources[0]
+        return max(0, int(json.loads(source.latestOffset)["ord"]) - int(json.loads(source.endOffset)["ord"]))
+    except (IndexError, KeyError, TypeError, ValueError):
+        return -1

@@ -37,7 +37,18 @@ class Section(NamedTuple):
 def user_message_packet(message: Message, queue_manager: UUID) -> bytes:
     """The packet of a message that is in a queue here. [MS-MQMQ] 2.2.20 has no place for the request of one that came
     over HTTP; its envelope's texts are in SoapHeader, its body where all have it."""
-    return _user_message(message, queue_manager).encode()
+    return _encoded(_user_message(message, queue_manager))
+
+
+def _encoded(packet: UserMessage) -> bytes:
+    """Without the texts of an envelope where they leave no room for the message: nobody could read it otherwise."""
+    try:
+        return packet.encode()
+    except MessageTooLarge:
+        if packet.soap is None:
+            raise
+        packet.soap = None
+        return packet.encode()
 
 
 def _user_message(message: Message, queue_manager: UUID) -> UserMessage:
@@ -70,7 +81,7 @@ def sections(
         start = decoded.srmp.compound_at
         end = start + CompoundMessageHeader.SIZE + len(decoded.srmp.compound)
         return _cut(packet, start, end, most_compound, trailer, (SRMP_FIRST, SRMP_SECOND))
-    packet = user_message.encode()
+    packet = _encoded(user_message)
     if most_body >= len(message.body):
         return _whole(packet + trailer)
     decoded = UserMessage.decode(packet)
