@@ -50,12 +50,12 @@ class SoapFigures(Collector):
                 family.add_metric([str(value)], count)
             yield family
         yield counter("lior_srmp_stream_receipts_sent", "Stream receipts sent.", srmp.stream_receipts.sent)
-        yield counter("lior_srmp_receipts_suppressed", "Receipts that srmp.receipts_allowed kept back.",
+        yield counter("lior_srmp_receipts_suppressed", "Receipts that a limit to their addresses kept back.",
                       srmp.receipts.suppressed)
         yield counter("lior_srmp_signatures_refused", "Signatures that were not right.", srmp.signatures.refused)
         yield counter("lior_srmp_connections_refused", "Connections beyond srmp.max_connections.",
                       srmp.listener.refused)
-        yield counter("lior_srmp_connections_slow", "Connections closed for a header that did not come.",
+        yield counter("lior_srmp_connections_slow", "Connections closed because their peer took too long.",
                       srmp.listener.slow)
         yield gauge("lior_srmp_connections", "Connections of others.", len(srmp.listener.open))
         yield gauge("lior_srmp_unreceipted_messages", "Messages of streams that wait for their receipt.",
