@@ -81,7 +81,7 @@ run: $(SPARK) ## Install into .venv and run the demos: kills in between, each me
 test: $(TESTING) debian ## Everything a change must pass: lint, types, tests, docs, conformance, 5 s of each fuzz target
 	@$(MAKE) check
 	@mkdir -p $(BUILD)
-	@$(PYTEST) --conformance-report=$(RESULTS) 2>&1 | tee $(BUILD)/pytest.log
+	@$(PYTEST) --durations=25 --conformance-report=$(RESULTS) 2>&1 | tee $(BUILD)/pytest.log
 	@$(BIN)/python tools/conformance.py check $(RESULTS)
 	@$(MAKE) docs CHECK=1
 	@$(MAKE) fuzz FUZZ_SECONDS=5

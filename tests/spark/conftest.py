@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def wait_for_bulk(serving: Serving) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not (serving.data / "bulk.json").exists():
         assert time.monotonic() < end, serving.log
         os.sched_yield()

@@ -20,6 +20,9 @@ SOURCE = Path(lior.__file__).resolve().parent.parent
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "LIOR_TEST_CLUSTER"  # in the environment of what belongs to one cluster
 SECONDS = 120.0  # for a process to start or to end
+# Spark gives each of its Python processes ten seconds to begin, and no setting changes that: on a machine with much
+# else to do a query ends so without any doing of ours.
+TOO_SLOW = "Timed out while waiting for the Python worker to connect back"
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from lior.client.bulk import connect
 from lior.errors import ServiceNotAvailable
 from lior.testing.serving import Serving
 from tests.spark.conftest import wait_for_bulk
-from tests.spark.processes import Driver, bulk_process, executors, kill, until
+from tests.spark.processes import TOO_SLOW, Driver, bulk_process, executors, kill, until
 
 PLAIN, EXACT = r"private$\storm", r"private$\exact"  # the second is transactional
 QUEUES = (PLAIN, EXACT)
@@ -108,7 +108,7 @@ class Storm:
         self.chance = random.Random(self.seed)
         self.killed: list[tuple[str, int, int]] = []  # what, its process id, how much was released by then
         self.by_themselves: list[str] = []  # ends of drivers that no kill explains, as they said them
-        self.lives = 0
+        self.lives = self.too_slow = 0
         self.driver: Driver | None = None
         self._doomed: set[int] = set()
         self._over = threading.Event()
@@ -139,8 +139,9 @@ class Storm:
             keeper.join()
         kinds = Counter(kind for kind, _, _ in self.killed)
         print(f"storm: seed {self.seed}, {self.total} messages, {len(self.killed)} kills {dict(kinds)}, "
-              f"{self.lives} drivers of which {len(self.by_themselves)} ended by themselves, {sender.repeated} writes "
-              f"repeated, {time.monotonic() - begun:.0f} s")  # fmt: skip
+              f"{self.lives} drivers of which {len(self.by_themselves)} ended by themselves and {self.too_slow} for "
+              f"Spark's lack of patience, {sender.repeated} writes repeated, "
+              f"{time.monotonic() - begun:.0f} s")  # fmt: skip
 
     def _given(self) -> dict[str, Any]:
         lakes = [{"address": str(self.server.data), "queues": QUEUES, "lake": str(self.folder / kind), "format": kind,
@@ -158,7 +159,10 @@ class Storm:
             if code == 0 and (self.folder / "enough").exists():
                 return
             if self.driver.process.pid not in self._doomed and not self._over.is_set():
-                self.by_themselves.append(f"life {self.lives}, code {code}: {self.driver.log[-1500:]}")
+                if TOO_SLOW in self.driver.log:
+                    self.too_slow += 1
+                else:
+                    self.by_themselves.append(f"life {self.lives}, code {code}: {self.driver.log[-1500:]}")
 
     def _figure(self, name: str) -> int:
         with self.server.connect() as qm:

@@ -14,7 +14,7 @@ from lior import Identity
 from lior.cli.connection import Session, connected
 from lior.cli.inputs import assignment, lookup_id, message_property, twenty_bytes, whole_seconds
 from lior.cli.output import number, progress
-from lior.client.aio import format_name
+from lior.client.calling import format_name
 from lior.client.formatters import FORMATTERS
 from lior.errors import StoreUnusable
 from lior.message import MAX_MESSAGE_SIZE, Acknowledgements

@@ -23,7 +23,7 @@ from lior.cli.inputs import duration, lookup_id, twenty_bytes
 from lior.cli.output import Output, json_text, number, progress
 from lior.cli.queue import purge_confirmed, yes_option
 from lior.cli.views import MESSAGE_HEADINGS, message_fields, message_json, message_row
-from lior.client.aio import format_name
+from lior.client.calling import format_name
 from lior.client.message import ReceivedMessage
 from lior.errors import MessageLocked, MessageNotFound, StoreUnusable, Timeout
 

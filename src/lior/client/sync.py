@@ -19,6 +19,7 @@ from uuid import UUID
 
 from lior.client import aio
 from lior.client.backend import QueueInfo
+from lior.client.calling import NO_WAIT
 from lior.client.formatters import Formatter
 from lior.client.message import ReceivedMessage
 from lior.client.trace import TraceEntry
@@ -410,7 +411,7 @@ class Queue(Closing):
             step = cursor.current
             while True:
                 try:
-                    message = step(aio.NO_WAIT)
+                    message = step(NO_WAIT)
                 except Timeout:
                     return
                 step = cursor.next

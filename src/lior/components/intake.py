@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from lior.client.aio import NO_WAIT, Queue, QueueManager, Transaction
+from lior.client.aio import Queue, QueueManager, Transaction
+from lior.client.calling import NO_WAIT
 from lior.client.message import ReceivedMessage
 from lior.errors import LiorError, Timeout
 

@@ -6,7 +6,8 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from lior.client.aio import NO_WAIT, Queue, QueueManager
+from lior.client.aio import Queue, QueueManager
+from lior.client.calling import NO_WAIT
 from lior.client.message import ReceivedMessage
 from lior.components.events import log
 from lior.components.ladder import DEAD, PLAYING, Ladder

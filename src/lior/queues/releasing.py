@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -38,6 +39,9 @@ class Gone(NamedTuple):
     queue: Queue
     lookup_id: int
     message: Outline
+
+
+_gone: Final = partial(tuple.__new__, Gone)  # in half the time
 
 
 class Window:
@@ -191,7 +195,7 @@ class Releasing:
                 ids = [lookup_id for lookup_id, _ in claims]
                 found.append((queue, claims, [] if large else self._outlines(queue, ids)))
         for queue, claims, outlines in found:
-            self._stage_of_queue(change, queue, dict(claims), [each for each in outlines if self._is_plain(each)])
+            self._stage_of_queue(change, queue, dict(claims), self._plain(outlines))
         change.then(log.left, count, size)
         if window.left <= 0:
             change.operations += [DeleteState(CLAIMS, row.key(log.name)) for row in log.rows if row.last <= window.end]
@@ -216,19 +220,20 @@ class Releasing:
         each = [self._whole(queue, [lookup_id]) for lookup_id in lookup_ids]
         return [one for found, _ in each for one in found], [one for _, found in each for one in found]
 
-    def _is_plain(self, message: Outline) -> bool:
-        """Nothing follows from its being received ([MS-MQDMPR] 3.1.7.2.1): no acknowledgement is asked for, and no
-        other queue manager waits to hear of it."""
+    def _plain(self, messages: Sequence[Outline]) -> list[Outline]:
+        """Those from whose being received nothing follows ([MS-MQDMPR] 3.1.7.2.1): no acknowledgement is asked for,
+        and no other queue manager waits to hear of it."""
         own = self._core.properties.identifier
-        return not message.answered and (not message.transactional or message.source_queue_manager == own)
+        return [each for each in messages if not each.answered
+                and (not each.transactional or each.source_queue_manager == own)]  # fmt: skip
 
     def _stage_of_queue(self, change: Change, queue: Queue, sizes: dict[int, int], plain: Sequence[Outline]) -> None:
-        gone = [Gone(queue, message.lookup_id, message) for message in plain]
-        others = sizes.keys() - {each.lookup_id for each in gone}
-        positions, damaged = self._whole(queue, sorted(others)) if others else ([], [])
-        for position in positions:
-            self._removal.stage(change, position, MessageClass.ACK_RECEIVE)
-        gone += [Gone(queue, message.lookup_id, message) for message in damaged]
+        gone = [_gone((queue, each.lookup_id, each)) for each in plain]
+        if len(gone) < len(sizes):
+            positions, damaged = self._whole(queue, sorted(sizes.keys() - {each.lookup_id for each in plain}))
+            for position in positions:
+                self._removal.stage(change, position, MessageClass.ACK_RECEIVE)
+            gone += [Gone(queue, message.lookup_id, message) for message in damaged]
         if gone:
             ids = [each.lookup_id for each in gone]
             change.operations.append(DeleteMessages(queue.queue_id, ids))

@@ -158,6 +158,7 @@ class Recorder:
     def _tell_all(self, fate: int, positions: Sequence[Removed], now: float, reason: int, detail: str) -> None:
         own, details, correlations = self._own, self._details, self._correlations
         buffer, at, queue, end = self._buffer, self._at, None, b""
+        last, whose = own, 0  # messages of one sender stand together
         for position in positions:
             message = position.message
             try:
@@ -165,7 +166,9 @@ class Recorder:
                     queue = position.queue
                     end = _END.pack(now, reason, self._place(queue), fate)
                 lineage, number = message.identifier  # type: ignore[misc]
-                _pack_row(buffer, at, number, 0 if lineage is own else self._lineage(lineage), position.lookup_id, end)
+                if lineage is not last:
+                    last, whose = lineage, 0 if lineage is own else self._lineage(lineage)
+                _pack_row(buffer, at, number, whose, position.lookup_id, end)
             except (StructError, TypeError):
                 queue = None
                 self._left_out += 1
@@ -181,6 +184,7 @@ class Recorder:
                 self._hand_over()
                 own, details, correlations = self._own, self._details, self._correlations
                 buffer, at, queue = self._buffer, self._at, None
+                last, whose = own, 0
         if self._resting and at:
             self._plan()
 

@@ -3,6 +3,7 @@ making a message of them. The body is not read, so the checksum over both is not
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from lior.errors import StoreCorrupt
@@ -15,6 +16,9 @@ _FIRST: Final = 5  # behind version and checksum
 _LABEL, _CORRELATION, _ADMINISTRATION_QUEUE = 1, 5, 14  # tags of store/record_fields.py
 _IDENTIFIER, _TRANSACTION, _SOURCE = 19, 26, 40
 _LONG: Final = 255
+# Of tuples, in half the time
+_object_id: Final = partial(tuple.__new__, ObjectId)
+_outline: Final = partial(tuple.__new__, Outline)
 
 
 def outline(lookup_id: int, header: bytes) -> Outline:
@@ -32,8 +36,8 @@ def outline(lookup_id: int, header: bytes) -> Outline:
                 size = int.from_bytes(header[at : at + 4], "little")
                 at += 4
             if tag == _IDENTIFIER:
-                identifier = ObjectId(guid_of(header[at : at + 16]),
-                                      int.from_bytes(header[at + 16 : at + 20], "little"))  # fmt: skip
+                number = int.from_bytes(header[at + 16 : at + 20], "little")
+                identifier = _object_id((guid_of(header[at : at + 16]), number))
             elif tag == _SOURCE:
                 source = guid_of(header[at : at + 16])
             elif tag == _LABEL:
@@ -50,5 +54,5 @@ def outline(lookup_id: int, header: bytes) -> Outline:
     except (ValueError, IndexError) as error:
         raise StoreCorrupt(f"a damaged message record: {error}", where=f"lookup id 0x{lookup_id:016X}",
                            remedy="run: lior doctor") from error
-    return Outline(lookup_id, identifier, label, correlation_id, source, transactional, answered)
+    return _outline((lookup_id, identifier, label, correlation_id, source, transactional, answered))
 

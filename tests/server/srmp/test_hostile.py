@@ -139,6 +139,22 @@ def test_who_sends_drop_by_drop_is_cut_off_and_others_are_served(
 
 
 @pytest.mark.spec("SR-212")
+def test_empty_lines_hold_no_connection(server: Serving, qm: lior.QueueManager) -> None:
+    with socket.create_connection((server.address, PORT), timeout=10) as idle:
+        idle.settimeout(0.1)
+        start, ended = time.monotonic(), False
+        while not ended and time.monotonic() - start < 30:
+            try:
+                idle.sendall(b"\r\n")
+                ended = not idle.recv(4096)
+            except TimeoutError:
+                continue
+            except OSError:
+                ended = True
+        assert ended
+
+
+@pytest.mark.spec("SR-212")
 def test_connections_beyond_the_limit_are_closed(server: Serving, qm: lior.QueueManager) -> None:
     held = []
     try:
