@@ -2,14 +2,17 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from lior.errors import LiorError, QueueNotFound
+from lior.errors import BadConfiguration, LiorError, QueueNotFound, ServiceNotAvailable
 from lior.spark.explaining import explained
+from lior.spark.session import check_master
+from lior.testing.serving import loopback_address
 
 WORKER = """[STREAM_FAILED] Query [id = 11ab] terminated with exception: Traceback (most recent call last):
   File "bulk.py", line 126, in _tried
@@ -74,6 +77,28 @@ def test_what_led_to_an_error_counts_too() -> None:
             raise ValueError("a batch failed") from inner
     except ValueError as error:
         assert isinstance(explained(error), QueueNotFound)
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[2, 3]", "yarn", "k8s://https://x:6443"])
+def test_masters_of_spark_are_taken(master: str) -> None:
+    check_master(master)
+
+
+@pytest.mark.parametrize("master", ["", "loca", "local[x]", "sparkk://x:1", "spark://", "http://x", "yarn-client"])
+def test_what_is_no_master_is_refused_before_anything_starts(master: str) -> None:
+    with pytest.raises(BadConfiguration, match="no Spark master"):
+        check_master(master)
+
+
+def test_a_master_that_is_not_there_is_told_at_once_and_one_of_several_is_enough() -> None:
+    address = loopback_address()
+    for master in (f"spark://{address}:7077", f"sc://{address}", f"sc://{address}:99999", f"sc://{address}:1/;token=x"):
+        with pytest.raises(ServiceNotAvailable, match="does not answer"):
+            check_master(master)
+    with socket.create_server((address, 0)) as listening:
+        port = listening.getsockname()[1]
+        check_master(f"spark://{address}:1,{address}:{port}")
+        check_master(f"sc://{address}:{port}/;user_id=x")
 
 
 def test_without_java_the_command_says_how_to_get_it(tmp_path: Path) -> None:

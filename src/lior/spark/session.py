@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from lior.errors import BadConfiguration
+from lior.errors import BadConfiguration, ServiceNotAvailable
 
+PATIENCE: Final = 10.0  # seconds for a master to take a connection
 JAVA: Final = "Spark needs Java 17 or newer"
 _LOCAL: Final = {
     "spark.ui.enabled": "false",
@@ -40,6 +44,7 @@ def session(
     if found is not None:
         yield found
         return
+    check_master(master)
     if master.startswith("sc://"):
         spark = _remote(SparkSession.builder, master, settings or {})
     else:
@@ -90,6 +95,29 @@ def _stderr_in(log: str) -> Iterator[None]:
         os.dup2(ours, 2)
         os.close(ours)
         os.close(file)
+
+
+def check_master(master: str) -> None:
+    """Spark would start a JVM first, or try for minutes to reach it."""
+    kind, mark, rest = master.partition("://")
+    if not mark:
+        right = re.fullmatch(r"local(\[(\*|\d+)(,\s*\d+)?\]|-cluster\[[\d, ]+\])?|yarn", master) is not None
+    else:
+        right = bool(rest) and kind in ("spark", "k8s", "sc")
+    if not right:
+        raise BadConfiguration(f"{master!r:.100} is no Spark master", where="master",
+                               remedy="use local[*], spark://host:7077, yarn, k8s://... or sc://host")
+    if kind not in ("spark", "sc") or not mark:
+        return
+    default, what = (7077, "the Spark master") if kind == "spark" else (15002, "the server of Spark Connect")
+    for each in rest.partition("/")[0].split(","):
+        try:
+            place = urlsplit(f"//{each}")
+            with socket.create_connection((place.hostname or "", place.port or default), PATIENCE):
+                return
+        except (OSError, ValueError):
+            continue
+    raise ServiceNotAvailable(f"{what} does not answer", where=master, remedy="check --master, and that it is up")
 
 
 def require_java() -> None:
