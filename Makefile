@@ -109,11 +109,8 @@ docs: $(TESTING) ## Write the generated pages of docs/ and check them (CHECK=1: 
 
 .PHONY: fuzz
 fuzz: $(TESTING) ## Run each fuzz/fuzz_*.py for FUZZ_SECONDS (60)
-	@for target in fuzz/fuzz_*.py; do \
-		[ -f "$$target" ] || continue; \
-		echo "lior: $$target, $(FUZZ_SECONDS) s"; \
-		FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python "$$target"; \
-	done
+	@printf '%s\n' fuzz/fuzz_*.py | FUZZ_SECONDS=$(FUZZ_SECONDS) xargs -n 1 -P "$$(nproc)" \
+		sh -c 'echo "lior: $$0, $(FUZZ_SECONDS) s"; exec $(BIN)/python "$$0"'
 
 .PHONY: torture
 torture: $(TESTING) debian ## Long crash storms: LIOR_KILLS (200) kills in each, 5000 examples a property
