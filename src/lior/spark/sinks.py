@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from uuid import uuid4
 
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
@@ -64,17 +65,31 @@ class FilesOfBatch:
     """Parquet files of one batch below a table, written by Spark and listed by the driver."""
 
     def __init__(self, table: str, app: str, batch_id: int) -> None:
-        self.name = f"data/{key_of(app, batch_id)}"
-        self._table = table
-        self.path = f"{table.rstrip('/')}/{self.name}"
+        self._key = key_of(app, batch_id)
+        self._table = table.rstrip("/")
+        self.name = f"data/{self._key}"
+
+    @property
+    def path(self) -> str:
+        return f"{self._table}/{self.name}"
 
     def write(self, df: DataFrame) -> None:
         """Or take those that tasks have written (option `filesTo`), which must be on the same file system."""
         if is_of_files(df):
             collect(df, self.path, staged_of(self._table))
             return
+        # A directory for each attempt: the JVM of a driver that was killed may write on for a while
+        self.name = f"data/{self._key}-{uuid4().hex[:12]}"
         df.sparkSession.conf.set(TIMESTAMPS, "TIMESTAMP_MICROS")
-        df.write.mode("overwrite").parquet(self.path)
+        df.write.parquet(self.path)
+
+    def forget_others(self) -> None:
+        """Once these files are the table's: what earlier attempts have left is nobody's."""
+        system, base = file_system(f"{self._table}/data")
+        own = self.name.rpartition("/")[2]
+        for info in system.get_file_info(fs.FileSelector(base, allow_not_found=True)):
+            if info.base_name.startswith(f"{self._key}-") and info.base_name != own:
+                system.delete_dir(info.path)
 
     def listed(self) -> Iterator[tuple[str, str, int, int, int]]:
         """Name below the table, whole path, bytes, time of change in ms, rows."""
@@ -114,6 +129,7 @@ class DeltaBatchSink:
             create_table_with_add_actions(where, schema, added, mode="error", commit_properties=properties)
         else:
             table.create_write_transaction(added, "append", table.schema(), commit_properties=properties)
+        files.forget_others()
         failpoints.reached("after sink")
         return True
 
@@ -150,6 +166,7 @@ class IcebergBatchSink:
             prefix = "" if "://" in self._path else "file://"
             table.add_files([prefix + path for _, path, _, _, _ in listed],
                             snapshot_properties={_APP: app, _BATCH: str(batch_id)})  # fmt: skip
+            files.forget_others()
         failpoints.reached("after sink")
         return True
 
