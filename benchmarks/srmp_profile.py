@@ -74,6 +74,9 @@ class Wire(asyncio.Transport):
     def abort(self) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
 
 def request(number: int, path: str, size: int) -> bytes:
     guid = QUEUE_MANAGER
